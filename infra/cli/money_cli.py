@@ -93,6 +93,7 @@ def limits(
     """Show or set the operator's rate limits of an organisation, a project, a model, a key or a person.
 
     They replace the defaults (HEADRACE_LIMITS_PER_...), and the organisation's administrators can't exceed them.
+    Limits of a model that is not served yet are kept, with a note.
     """
     subjects = [key, person, project or model]
     if sum(each is not None for each in subjects) > 1:
@@ -107,6 +108,18 @@ def limits(
             ),
         )
     )
+    if model is not None and not remove:
+        _note_unknown(model, mongodb_url)
+
+
+def _note_unknown(model: str, mongodb_url: str | None) -> None:
+    """Print a note to standard error if no worker that can be seen from here serves `model`, and it has no price."""
+    from infra.cli.served_models import served_models, unknown_model_note  # noqa: PLC0415
+
+    if model in run_money_command(mongodb_url, lambda money: money.prices()).models:
+        return
+    if note := unknown_model_note(model, served_models(environment.load(LauncherSettings).folder)):
+        typer.echo(f"note: {note}. Its limits hold as soon as a worker serves it.", err=True)
 
 
 def audit(mongodb_url: MongoUrl = None) -> None:

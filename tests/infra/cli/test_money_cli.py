@@ -24,7 +24,7 @@ from auth_billing.store.connection import StoreConnection
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.service_accounts import MongoServiceAccountStore
 from infra.accounts import account_services
-from infra.cli import money_commands
+from infra.cli import money_commands, served_models
 from infra.cli.main import app
 from infra.home.home import Home
 from runtime.lifecycle import StartupError
@@ -39,6 +39,7 @@ def money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Money:
     """Runs a command; returns its output, prefixed by the exit status if that is not 0."""
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
     monkeypatch.setattr(money_commands, "Auditor", partial(Auditor, pause=0.0))
+    monkeypatch.setattr(served_models, "served_models", lambda _home: {"m"})
 
     def run(*arguments: str) -> str:
         done = CliRunner().invoke(app, arguments)
@@ -141,6 +142,11 @@ def test_the_operators_rate_limits(
     of_model = ("limits", "development", "--model", "m")
     assert money(*of_model, "9 concurrent") == "9 concurrent\n"
     assert money(*of_model, "--remove") == money(*of_model) == "none\n"
+    of_unknown = ("limits", "development", "--model", "nope")
+    limit, note = money(*of_unknown, "9 concurrent").splitlines()
+    assert (limit, money(*of_unknown).splitlines()) == ("9 concurrent", [limit, note])
+    assert note.startswith("note: no worker serves nope now")
+    assert money(*of_unknown, "--remove") == "none\n"
     assert money("limits", "development") == "900 requests/minute, 8 concurrent\n"
     for wrong in (("--person", "a", "--model", "m"), ("--key", "k", "--person", "a"), ("9 concurrent", "--remove")):
         assert money("limits", "development", *wrong).startswith("2:")
@@ -208,6 +214,7 @@ def test_installation_commands(
     assert all(text in money("prices") for text in ("painter", "512x512 0.004", "call 1.00"))
     assert "units" in money("prices", "set", "painter", "--unit", "a.b=1")
     assert "must have" in money("prices", "set", "painter")
+    assert money("limits", "development", "--model", "painter") == "none\n"  # priced, and not served: no note
     assert money("prices", "remove", "painter").startswith("version 4")
     assert money("prices", "remove", "painter").startswith("1: headrace: painter has no prices")
     assert money("prices", "remove", "tiny").startswith("version 5")
