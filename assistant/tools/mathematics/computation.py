@@ -24,6 +24,8 @@ from runtime.mathematics.sympy_expressions import RECURSION_LIMIT, Expr, convert
 
 MAX_ORDER = 10
 """Highest order of a derivative."""
+MAX_LABEL = 60
+"""Characters of a function that labels its plot."""
 RANGE = 10.0
 """Plots without limits go from the negative of this to this."""
 _PREFERRED = ("x", "y", "z", "t")
@@ -264,19 +266,25 @@ def _plot(order: Order, statements: tuple[Statement, ...]) -> Outcome:
         raise NotFound(sentences.UNDEFINED)
     latex = typed_latex.latex(node)
     text = symbolic.text(convert(node, symbols(node)))
-    return Computed(f"y = {latex}", f"y = {latex}", f"y = {text}", None, plot)
+    return Computed(f"y = {latex}", f"y = {latex}", f"y = {text}", None, _labelled(plot, text))
 
 
 def _plot_of_result(found: Expr, variable: str) -> Plot | None:
     """Return the plot of a result of one variable; `None`: it has others, or functions without a real evaluation."""
     try:
-        node = parse_expression(symbolic.text(found), "en")
+        text = symbolic.text(found)
+        node = parse_expression(text, "en")
     except (ExpressionRefused, ToolError):
         return None
     if not free_variables(node) <= {variable}:
         return None
     plot = _plotted(node, variable, -RANGE, RANGE)
-    return plot if any(y is not None for y in plot.y) else None
+    return _labelled(plot, text) if any(y is not None for y in plot.y) else None
+
+
+def _labelled(plot: Plot, text: str) -> Plot:
+    """Return the plot with the function as its label, unless that is too long for a legend."""
+    return plot if len(text) > MAX_LABEL else msgspec.structs.replace(plot, y_label=text)
 
 
 def _plot_between(node: Node, variable: str, lower: Node, upper: Node) -> Plot | None:

@@ -208,6 +208,21 @@ def test_a_plot_has_null_at_poles() -> None:
     assert poles == pytest.approx([math.pi * (n + 0.5) for n in range(-3, 3)], abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("operation", "expression", "label"),
+    [
+        ("plot", "y = x^2 - 1", "x^2 - 1"),
+        ("differentiate", "x^3", "3*x^2"),
+        ("plot", "+".join(f"sin({each}x)" for each in range(1, 12)), "y"),
+        ("plot", "+".join(f"sin({each}y)" for each in range(1, 12)), "f(y)"),
+    ],
+)
+def test_a_plot_is_labelled_by_its_function_unless_that_is_long(operation: str, expression: str, label: str) -> None:
+    plot = compute(operation, expression).plot
+    assert plot is not None
+    assert plot.y_label == label
+
+
 def test_a_plot_has_the_asked_range() -> None:
     plot = compute("plot", "y = x^2", lower="0", upper="2pi").plot
     assert plot is not None
