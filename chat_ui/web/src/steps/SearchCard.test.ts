@@ -29,6 +29,13 @@ it("shows candidates with score and result, the chosen one marked, and votes", a
   expect(screen.getAllByText("The text is not kept.")).toHaveLength(2);
 });
 
+it("says in words that no result has a majority", async () => {
+  const { rerender } = render(SearchCard, { step: search({ data: SEARCH }) });
+  expect(screen.queryByText(/No majority/)).toBeNull();
+  await rerender({ step: search({ data: { ...SEARCH, votes: [["41", 1], ["42", 1]] } }) });
+  expect(screen.getByText("No majority: no result has more than half of the votes.")).toBeTruthy();
+});
+
 it("shows a failed search, which is tried again", async () => {
   const onRetry = vi.fn();
   render(SearchCard, { step: search({ state: "failed", data: { error: { message: "No verifier." } } }), onRetry });

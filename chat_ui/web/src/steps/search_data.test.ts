@@ -11,7 +11,7 @@ it("sorts candidates, the chosen one first, and votes", () => {
   expect(candidates[3]).toMatchObject({ score: null, result: null, text: "" });
   expect(chosen).toBe(3);
   expect(votes).toEqual([{ result: "42", weight: 0.875 }, { result: "41", weight: 0.25 }, { result: "", weight: 0 }]);
-  expect(numbers).toEqual({ step: 2, paths: 4, generated: 1132, scored: 2000 });
+  expect(numbers).toEqual({ step: 2, paths: 4, generated: 1132, scored: 2000, hasMajority: true });
 });
 
 it("reads a running step", () => {
@@ -23,6 +23,16 @@ it("survives data of any form", () => {
   expect(odd.candidates).toMatchObject([{ path: 1, alive: false }, { path: 2, tokens: null, text: "", ended: null, alive: true, score: null, result: null }]);
   expect([odd.votes, odd.chosen]).toEqual([[{ result: "", weight: 1 }], null]);
   expect(search({ paths: "all", votes: {} })).toMatchObject({ candidates: [], votes: [], paths: 0 });
+});
+
+it.each([
+  [[["42", 3], ["41", 2]], true],
+  [[["41", 2], ["42", 2]], false],
+  [[["41", 0.3], ["42", 0.4], ["43", 0.3]], false],
+  [Array.from({ length: 20 }, (_, each) => [String(each), 1]), false],
+  [[["41", 0], ["42", 0]], false],
+])("knows whether a result has the majority of the votes: %j", (votes, hasMajority) => {
+  expect(search({ votes }).hasMajority).toBe(hasMajority);
 });
 
 it("shortens results, and shows few votes", () => {

@@ -33,6 +33,8 @@ export interface Search {
   readonly chosen: number | null;
   /** By descending weight. */
   readonly votes: readonly Vote[];
+  /** Whether the first result has more than half of the weight of all votes. */
+  readonly hasMajority: boolean;
 }
 
 /** Most candidates and votes that a card shows. */
@@ -49,7 +51,8 @@ export function searchOf(step: Step): Search {
   const candidates = all.toSorted(
     (left, right) => Number(right.path === chosen) - Number(left.path === chosen) || (right.score ?? -Infinity) - (left.score ?? -Infinity) || left.path - right.path,
   );
-  const votes = asList(data["votes"]).map(vote).filter((each) => each !== null);
+  const votes = asList(data["votes"]).map(vote).filter((each) => each !== null).toSorted((left, right) => right.weight - left.weight);
+  const total = votes.reduce((sum, each) => sum + each.weight, 0);
   return {
     step: asCount(data["step"]),
     paths: asCount(data["paths"]) ?? candidates.length,
@@ -57,7 +60,8 @@ export function searchOf(step: Step): Search {
     scored: asCount(data["scored"]) ?? 0,
     candidates,
     chosen,
-    votes: votes.toSorted((left, right) => right.weight - left.weight).slice(0, MAX_VOTES),
+    votes: votes.slice(0, MAX_VOTES),
+    hasMajority: (votes[0]?.weight ?? 0) > total / 2,
   };
 }
 

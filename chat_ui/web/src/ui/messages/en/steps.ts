@@ -60,6 +60,7 @@ export const steps = {
   searchTokens: (count: string, value: number) => `${count} ${plural.select(value) === "one" ? "token" : "tokens"} written`,
   searchScored: (count: string) => `${count} read by the verifier`,
   searchVotes: "Votes",
+  searchNoMajority: "No majority: no result has more than half of the votes.",
   searchVote: (result: string, weight: string) => `${result}: ${weight}`,
   searchNoResult: "no result",
   searchCandidates: (count: string, value: number) => (plural.select(value) === "one" ? "Show the answer" : `Show the ${count} answers`),

@@ -69,6 +69,7 @@ export const steps: typeof english = {
   searchTokens: (count, value) => `${count} ${TOKENS.get(plural.select(value)) ?? "tokenów"}`,
   searchScored: (count) => `weryfikator przeczytał ${count}`,
   searchVotes: "Głosy",
+  searchNoMajority: "Brak większości: żaden wynik nie ma ponad połowy głosów.",
   searchVote: (result, weight) => `${result}: ${weight}`,
   searchNoResult: "bez wyniku",
   searchCandidates: (count, value) => (plural.select(value) === "one" ? "Pokaż odpowiedź" : `Pokaż odpowiedzi (${count})`),
