@@ -38,3 +38,11 @@ it("shows no speed of an answer that a search sent at once", () => {
     "first after 1 s",
   ]);
 });
+
+it.each([
+  [{ generated: 1132, scored: 2000 }, "all attempts: 1,132 tokens written, 2,000 read by the verifier"],
+  [{ generated: 77 }, "all attempts: 77 tokens written"],
+])("shows the tokens of all paths of a search: %j", (data, shown) => {
+  const step = { number: 0, kind: "search", name: "best_of_n", state: "done", data, usage: [] } as const;
+  expect(parts({ usage, steps: [step] })).toEqual(["1,200 in · 21 tokens out", "1,000 from cache", shown]);
+});

@@ -1,6 +1,7 @@
 /** Steps of a search for an answer, decoded from untrusted JSON: models wrote the texts and results. */
 import type { Step } from "../api/chat_types";
 import { asCount, asList, asNumber, type Json } from "../api/json";
+import { count } from "../ui/format";
 import { texts } from "../ui/messages";
 import { objects, shortened, text } from "./step_data";
 
@@ -63,6 +64,14 @@ export function searchOf(step: Step): Search {
     votes: votes.slice(0, MAX_VOTES),
     hasMajority: (votes[0]?.weight ?? 0) > total / 2,
   };
+}
+
+/** Returns the tokens that all paths of a search have generated and that its verifier has read, in words; those that are 0 not. */
+export function searchTokens({ generated, scored }: Search): string[] {
+  return [
+    ...(generated > 0 ? [texts.searchTokens(count(generated), generated)] : []),
+    ...(scored > 0 ? [texts.searchScored(count(scored))] : []),
+  ];
 }
 
 /** Returns the name of a search's method. */

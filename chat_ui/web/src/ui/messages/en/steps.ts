@@ -59,6 +59,7 @@ export const steps = {
   searchPaths: (count: string, value: number) => `${count} ${plural.select(value) === "one" ? "answer" : "answers"}`,
   searchTokens: (count: string, value: number) => `${count} ${plural.select(value) === "one" ? "token" : "tokens"} written`,
   searchScored: (count: string) => `${count} read by the verifier`,
+  searchUsed: (tokens: string) => `all attempts: ${tokens}`,
   searchVotes: "Votes",
   searchNoMajority: "No majority: no result has more than half of the votes.",
   searchVote: (result: string, weight: string) => `${result}: ${weight}`,

@@ -68,6 +68,7 @@ export const steps: typeof english = {
   searchPaths: (count, value) => `${count} ${ANSWERS.get(plural.select(value)) ?? "odpowiedzi"}`,
   searchTokens: (count, value) => `${count} ${TOKENS.get(plural.select(value)) ?? "tokenów"}`,
   searchScored: (count) => `weryfikator przeczytał ${count}`,
+  searchUsed: (tokens) => `wszystkie próby: ${tokens}`,
   searchVotes: "Głosy",
   searchNoMajority: "Brak większości: żaden wynik nie ma ponad połowy głosów.",
   searchVote: (result, weight) => `${result}: ${weight}`,
