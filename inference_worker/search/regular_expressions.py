@@ -1,7 +1,8 @@
 """Runs clients' regular expressions on the answers of a search, with bounds on time and memory.
 
 `regex` has a time limit but backtracks and keeps what each repetition matched, so constructs whose cost the limit does
-not bound are rejected: references, look-around, recursion, fuzzy matching, and many or nested counted repetitions.
+not bound are rejected: references, look-around, recursion, fuzzy matching, and many or nested repetitions, which
+`regex` writes out when it compiles a pattern.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ SEARCHED_CHARACTERS = 4096
 MATCH_TIMEOUT = 0.1
 """Seconds that all matches in all texts of a step may take: the worker's event loop waits for them."""
 MAX_REPETITIONS = 1000
-"""Largest product of the counts of a pattern's counted repetitions."""
+"""Largest product of the counts of a pattern's repetitions; a group that is repeated at least once counts twice."""
+MAX_EXPANDED = 20_000
+"""Most characters of a pattern times that product: a compiled pattern keeps about 100 bytes for each."""
+KEPT_PATTERNS = 32
+"""Compiled patterns that are kept."""
 
 _ATOM = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 """An escape or a class."""
@@ -52,13 +57,13 @@ def last_match(pattern: str, text: str, timeout: float = MATCH_TIMEOUT) -> str |
     return found
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=KEPT_PATTERNS)
 def _compiled(pattern: str) -> regex.Pattern | None:
     if not _is_bounded(pattern):
         return None
     try:
         re.compile(pattern)  # only what both libraries understand
-        return regex.compile(pattern, regex.VERSION0)
+        return regex.compile(pattern, regex.VERSION0, cache_pattern=False)
     except (re.error, regex.error, OverflowError, RecursionError, ValueError):
         return None
 
@@ -69,9 +74,10 @@ def _is_bounded(pattern: str) -> bool:
         if reference or (atom[0] == "[" and _SET_OPERATION.search(re.sub(r"\\.", "", atom[1:]))):
             return False
     plain = _ATOM.sub("a", pattern)
-    repetitions = 1
+    repetitions = 2 ** plain.count(")+")
     for braces in _BRACES.findall(plain):
         if (count := _COUNT.fullmatch(braces)) is None:
             return False
-        repetitions *= max(1, *(int(bound or 1) for bound in count.groups()))
-    return repetitions <= MAX_REPETITIONS and not _GROUP_START.search(plain)
+        repetitions *= max(2, *(int(bound or 1) for bound in count.groups()))
+    bounded = repetitions <= MAX_REPETITIONS and repetitions * len(pattern) <= MAX_EXPANDED
+    return bounded and not _GROUP_START.search(plain)

@@ -27,7 +27,7 @@ _LABEL = re.compile(
 """The unknown, function or tuple of unknowns whose value follows."""
 _BRACE = re.compile(r"\\boxed\s?\{|\\.|[{}]", re.DOTALL)
 """A brace, or an escape, which is none."""
-_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL)
+_FENCE = "```"
 
 
 class Extractor(Protocol):
@@ -115,10 +115,8 @@ def value_at(text: str, path: str) -> str | None:
 
     `None` if the text is not JSON or has no such value.
     """
-    if (fenced := _FENCE.fullmatch(text)) is not None:
-        text = fenced[1]
     try:
-        value: Any = json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+        value: Any = json.loads(_without_fence(text), parse_int=str, parse_float=str, parse_constant=str)
     except (ValueError, RecursionError):
         return None
     for key in path.split(".") if path else []:
@@ -128,6 +126,13 @@ def value_at(text: str, path: str) -> str | None:
             value = value[int(key)]
         else:
             return None
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    found = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return found.encode(errors="replace").decode()  # JSON can escape lone surrogates, which no message can have
+
+
+def _without_fence(text: str) -> str:
+    """Return the content of a text that is one code fence, or else the text. It takes linear time for every text."""
+    opening, _, rest = text.strip().partition("\n")
+    content, _, closing = rest.rpartition("\n")
+    fenced = opening.rstrip() in (_FENCE, f"{_FENCE}json") and closing.strip() == _FENCE
+    return content if fenced else text

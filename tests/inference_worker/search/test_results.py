@@ -83,6 +83,9 @@ def test_last_boxed(text: str, content: str | None) -> None:
         ('{"a": 1}', "a.b", None),
         ("{", "a", None),
         ("[" * 100_000, "0", None),
+        ("```" + "\n" * 100_000 + "x", "a", None),
+        (r'{"a": "\ud800b \ud83d\ude00"}', "a", "?b 😀"),
+        (r'{"a": ["\udfff"]}', "a", '["?"]'),
     ],
 )
 def test_value_at_a_path(text: str, path: str, value: str | None) -> None:
