@@ -173,6 +173,7 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
     FailureCode.CONTEXT_LENGTH_EXCEEDED: HttpError(400, _REQUEST, "context_length_exceeded"),
     FailureCode.INVALID_PROMPT: HttpError(400, _REQUEST, "invalid_prompt"),
     FailureCode.INVALID_PARAMETER: HttpError(400, _REQUEST, "invalid_value"),
+    FailureCode.TOO_MANY_TOKENS: HttpError(400, _REQUEST, "invalid_value"),
     FailureCode.DEADLINE_EXCEEDED: HttpError(408, _SERVER, "deadline_exceeded"),
     FailureCode.ENGINE_ERROR: HttpError(500, _SERVER, "engine_error"),
     FailureCode.WORKER_LOST: HttpError(503, _SERVER, "worker_lost", retry_after=1),

@@ -23,6 +23,7 @@ from inference_worker.search.events import (
     Score,
     Scored,
     SegmentEnd,
+    Unread,
 )
 from inference_worker.search.mathematics import comparison
 from inference_worker.search.paths import Path, PathTree, merge_blank_steps, set_score, split_steps
@@ -49,8 +50,9 @@ class SearchDriver:
     |           | then the rollouts of `lookahead`       | equal though their texts differ, else as after COMPARING  |
     | COMPARING | results are compared as mathematics    | `Compared`: SCORING; without a verifier, or if it could   |
     |           |                                        | exceed the budget: a step ended, as after SCORING         |
-    | SCORING   | the verifier reads the step's paths    | `Scored`, a step ended: EXTENDING, or CHOSEN if no step   |
-    |           |                                        | can follow (all ended, settled, or the budget is used up) |
+    | SCORING   | the verifier reads the step's paths    | `Scored`, or `Unread` as it would exceed the budget, a    |
+    |           |                                        | step ended: EXTENDING, or CHOSEN if no step can follow    |
+    |           |                                        | (all ended, settled, or the budget is used up)            |
     | CHOSEN    | the answer is chosen                   | never                                                     |
 
     A step generates n whole answers (`best_of_n`, `weighted_best_of_n`), a wave of answers (`self_consistency`), or the
@@ -143,6 +145,8 @@ class SearchDriver:
                 for path, score in zip(self._candidates, scores, strict=True):
                     set_score(path, score, aggregate(score, self._search.aggregate))
                 return self._end_step(Usage(prompt_tokens=tokens, completion_tokens=written))
+            case Unread():
+                return self._end_unscored()
 
     # Steps
 
@@ -230,7 +234,13 @@ class SearchDriver:
 
     def _score(self) -> list[Command]:
         if self._can_read_candidates():
-            return [Score([path.number for path in self._candidates], [self._texts(path) for path in self._candidates])]
+            numbers = [path.number for path in self._candidates]
+            texts = [self._texts(path) for path in self._candidates]
+            return [Score(numbers, texts, self._search.budget_tokens - self._scored)]
+        return self._end_unscored()
+
+    def _end_unscored(self) -> list[Command]:
+        """End a step whose paths the verifier can't read within the budget."""
         self._unscored = True
         for path in self._candidates:  # the best path so far is extended by the step that was still generated
             path.score = self._tree.paths[path.parent].score if path.parent != ROOT else None

@@ -83,7 +83,12 @@ class Compared:
     equal: dict[str, str]
 
 
-Event = Extended | Compared | Scored
+@dataclass(frozen=True)
+class Unread:
+    """Event: the verifier did not read the paths of a `Score` command, which have more than its `max_tokens`."""
+
+
+Event = Extended | Compared | Scored | Unread
 
 
 # Commands
@@ -119,10 +124,12 @@ class Score:
     Attributes:
         paths: numbers of the paths.
         texts: the steps of each path as texts, in order; an outcome reward model reads them joined.
+        max_tokens: most tokens that the verifier may read for them.
     """
 
     paths: list[int]
     texts: list[list[str]]
+    max_tokens: int
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ class FailureCode(StrEnum):
     CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
     INVALID_PROMPT = "invalid_prompt"
     INVALID_PARAMETER = "invalid_parameter"
+    TOO_MANY_TOKENS = "too_many_tokens"
+    """The candidates of a `ScorePrompt` with `max_tokens` have more."""
     DEADLINE_EXCEEDED = "deadline_exceeded"
     ENGINE_ERROR = "engine_error"
     WORKER_LOST = "worker_lost"

@@ -115,6 +115,9 @@ class ScorePrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     """Text between the steps of an answer; a process reward model splits candidates that are one text at it."""
     raw: bool = False
     """Whether scores are the model's logits, without its activation function."""
+    max_tokens: Count | None = None
+    """Most tokens of all candidates with their contexts; a job with more fails as `TOO_MANY_TOKENS` before any is
+    scored. `None`: the worker's own limit."""
     param: str = "text_2"
     """Request field that the candidates come from, for error messages."""
 

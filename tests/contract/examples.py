@@ -273,7 +273,10 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "job_score_steps": msgspec_replace(
         JOB,
         prompt=ScorePrompt(
-            contexts=[[{"role": "user", "content": "2 + 2?"}]], candidates=[["Add.", "4"], "Five."], separator="\n"
+            contexts=[[{"role": "user", "content": "2 + 2?"}]],
+            candidates=[["Add.", "4"], "Five."],
+            separator="\n",
+            max_tokens=4096,
         ),
     ),
     "job_image": msgspec_replace(JOB, prompt=ImagePrompt(prompt="A lighthouse", size="1024x768"), n=2, ended=[1]),

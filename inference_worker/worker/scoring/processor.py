@@ -154,8 +154,12 @@ def _check_sizes(prompt: ScorePrompt, limit: int | None, ready: Ready) -> None:
         if limit is None and tokens > ready.max_model_len:
             raise _too_long(int(tokens), prompt, ready)
         total += tokens if limit is None else min(tokens, limit)
-    if total > MAX_REQUEST_TOKENS:
+    if total > _most_tokens(prompt):
         raise _too_many(int(total), prompt)
+
+
+def _most_tokens(prompt: ScorePrompt) -> int:
+    return MAX_REQUEST_TOKENS if prompt.max_tokens is None else min(prompt.max_tokens, MAX_REQUEST_TOKENS)
 
 
 def _size(context: str | list[dict[str, Any]]) -> int:
@@ -166,12 +170,12 @@ def _size(context: str | list[dict[str, Any]]) -> int:
 
 def _checked(inputs: Iterator[ScoreInput], prompt: ScorePrompt, ready: Ready) -> list[ScoreInput]:
     """Return all inputs; raise at the first one that exceeds a limit, before the next one is tokenised."""
-    checked, total = [], 0
+    checked, total, most = [], 0, _most_tokens(prompt)
     for each in inputs:
         if len(each.ids) > ready.max_model_len:
             raise _too_long(len(each.ids), prompt, ready)
         total += len(each.ids)
-        if total > MAX_REQUEST_TOKENS:
+        if total > most:
             raise _too_many(total, prompt)
         if any(not 0 <= id_ < ready.vocab_size for id_ in each.ids):
             raise PromptRejected("The text has a token outside the model's vocabulary.", prompt.param)
@@ -181,10 +185,11 @@ def _checked(inputs: Iterator[ScoreInput], prompt: ScorePrompt, ready: Ready) ->
 
 def _too_many(at_least: int, prompt: ScorePrompt) -> PromptRejected:
     message = (
-        f"Invalid '{prompt.param}': at most {MAX_REQUEST_TOKENS} tokens are allowed in a request, all candidates"
+        f"Invalid '{prompt.param}': at most {_most_tokens(prompt)} tokens are allowed in a request, all candidates"
         f" with their contexts; these are at least {at_least}."
     )
-    return PromptRejected(message, prompt.param)
+    code = FailureCode.INVALID_PARAMETER if prompt.max_tokens is None else FailureCode.TOO_MANY_TOKENS
+    return PromptRejected(message, prompt.param, code)
 
 
 def _too_long(tokens: int, prompt: ScorePrompt, ready: Ready) -> PromptRejected:

@@ -6,20 +6,21 @@ from contextlib import aclosing
 
 import msgspec
 
-from inference_worker.search.events import PathScore, Score, Scored
+from inference_worker.search.events import PathScore, Score, Scored, Unread
 from inference_worker.worker.search.attempt import SearchAttempt
 from router import messages
-from router.messages import ChatPrompt, Finished, SamplingParams, ScorePrompt
+from router.messages import ChatPrompt, FailureCode, Finished, SamplingParams, ScorePrompt
 from router.producer.child_jobs import ChildJobs, ChildRequest
+from router.producer.errors import JobFailed
 
 PARAM = "test_time_compute"
 """Request field that searches come from, for error messages."""
 
 
-async def scores_of(command: Score, attempt: SearchAttempt, children: ChildJobs, *, deadline: float) -> Scored:
+async def scores_of(command: Score, attempt: SearchAttempt, children: ChildJobs, *, deadline: float) -> Scored | Unread:
     """Have the search's verifier score the paths of `command`, by one child job, and return the scores as `Scored`.
 
-    Cancelling the call cancels the child job.
+    `Unread` if the paths have more tokens than the verifier may read. Cancelling the call cancels the child job.
 
     Args:
         command: the paths, with the texts of their steps.
@@ -38,17 +39,23 @@ async def scores_of(command: Score, attempt: SearchAttempt, children: ChildJobs,
             contexts=[job.prompt.messages if isinstance(job.prompt, ChatPrompt) else ""],
             candidates=[[step.removesuffix(search.separator) for step in steps] for steps in command.texts],
             separator=search.separator,
+            max_tokens=command.max_tokens,
             param=PARAM,
         ),
         sampling=SamplingParams(seed=job.sampling.seed),
     )
     scores: dict[int, PathScore] = {}
     tokens = 0
-    async with aclosing(children.replies(job, request, attempt.delivery.headers)) as replies:
-        async for reply in replies:
-            if isinstance(reply, messages.Scored):
-                steps = reply.step_scores or [[score] for score in reply.scores]
-                scores.update(enumerate(map(PathScore, steps), start=reply.start))
-            elif isinstance(reply, Finished):
-                tokens = reply.usage.prompt_tokens
+    try:
+        async with aclosing(children.replies(job, request, attempt.delivery.headers)) as replies:
+            async for reply in replies:
+                if isinstance(reply, messages.Scored):
+                    steps = reply.step_scores or [[score] for score in reply.scores]
+                    scores.update(enumerate(map(PathScore, steps), start=reply.start))
+                elif isinstance(reply, Finished):
+                    tokens = reply.usage.prompt_tokens
+    except JobFailed as error:
+        if error.failure is FailureCode.TOO_MANY_TOKENS:
+            return Unread()
+        raise
     return Scored([scores[index] for index in range(len(command.texts))], tokens)

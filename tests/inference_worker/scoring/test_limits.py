@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from inference_worker.engine_protocol import ScoreInput
@@ -61,6 +62,19 @@ async def test_tokenising_ends_when_the_request_is_too_large(scores: Scores, bui
     error = await rejected(scores, "x" * 400)
     assert "at most 300000 tokens" in error.message
     assert len(built) <= 300_000 // 400 + 1
+
+
+async def test_a_job_names_the_most_tokens_that_are_read_for_it(scores: Scores, built: list[ScoreInput]) -> None:
+    prompt = ScorePrompt(contexts=["x" * 40], candidates=["a", "b"])
+    tokens = sum(len(each.ids) for each in (await scores.prepared(prompt)).inputs)
+    built.clear()
+    await scores.prepared(msgspec.structs.replace(prompt, max_tokens=tokens))
+    for most, tokenised in ((tokens - 1, 2), (0, 0)):
+        built.clear()
+        with pytest.raises(PromptRejected, match=f"at most {most} tokens") as caught:
+            await scores.prepared(msgspec.structs.replace(prompt, max_tokens=most))
+        assert caught.value.code is FailureCode.TOO_MANY_TOKENS
+        assert len(built) == tokenised
 
 
 async def test_a_conversation_that_cannot_fit_is_not_tokenised(scores: Scores, built: list[ScoreInput]) -> None:

@@ -22,6 +22,7 @@ from inference_worker.search.events import (
     Scored,
     Segment,
     SegmentEnd,
+    Unread,
 )
 from router.messages import Aggregate, Extraction, ExtractionKind, Search, SearchMethod, Step, StepState
 from tests.inference_worker.search.reference import answer
@@ -254,7 +255,24 @@ def test_the_verifier_reads_whole_answers_by_their_steps() -> None:
     driver = World(search_of(SearchMethod.BEST_OF_N, 1)).driver()
     driver.start()
     (score,) = driver.receive(Extended(ROOT, [Segment([2], "One.\n\nTwo.\n\n\n\nThree", SegmentEnd.STOP)]))
-    assert score == Score([1], [["One.\n\n", "Two.\n\n\n\n", "Three"]])
+    assert score == Score([1], [["One.\n\n", "Two.\n\n\n\n", "Three"]], 10_000)
+
+
+def test_the_verifier_gets_the_rest_of_the_budget_and_ends_the_search_if_that_is_too_little() -> None:
+    driver = World(search_of(SearchMethod.DVTS, 2, budget_tokens=60), prompt_tokens=1).driver()
+    driver.start()
+    (score,) = driver.receive(Extended(ROOT, [Segment([2] * 4, "2 2 ", SegmentEnd.BOUNDARY)] * 2))
+    assert isinstance(score, Score)
+    assert score.max_tokens == 60
+    driver.receive(Scored([PathScore([0.5]), PathScore([0.6])], 20))
+    driver.receive(Extended(1, [Segment([3], "3 ", SegmentEnd.BOUNDARY)]))
+    (score,) = driver.receive(Extended(2, [Segment([4], "4 ", SegmentEnd.BOUNDARY)]))
+    assert isinstance(score, Score)
+    assert score.max_tokens == 40
+    done, chosen = driver.receive(Unread())
+    assert isinstance(done, Confirm)
+    assert chosen == Choose([2, 2, 2, 2, 4], SegmentEnd.FULL)
+    assert (done.step.data["scored"], done.step.data["chosen"], verifier_tokens(done.step)) == (20, 4, 0)
 
 
 def test_steps_of_other_kinds_only_move_the_number_of_the_next_step() -> None:

@@ -292,6 +292,22 @@ async def test_a_failure_of_the_verifier_fails_the_job(fleet: Fleet) -> None:
     assert not worker.engine.requests
 
 
+@pytest.mark.parametrize("search", METHODS[:3], ids=lambda search: search.method.value)
+async def test_the_verifier_reads_no_more_than_the_budget_of_a_prompt_that_the_model_reads_a_part_of(
+    fleet: Fleet, search: Search
+) -> None:
+    verifier = await fleet.start_one(VerifierWorker, "verifier-1")
+    await fleet.start_one(SearchWorker, "worker-1", step_time=0.001)
+    search = msgspec.structs.replace(search, budget_tokens=1000)
+    prompt = ChatPrompt(messages=[{"role": "user", "content": "1 2 3 " * 200}])
+    text = TextOptions(truncate_prompt_tokens=1)
+    answer = await fleet.ask("job", TOKENS, search=search, prompt=prompt, text=text)
+    await answer.read()
+    check(answer)
+    assert steps(answer)[-1].data["scored"] == 0
+    assert verifier.engine.submitted == []
+
+
 async def test_a_request_that_fails_in_the_engine_fails_its_search_unless_its_continuations_have_ended(
     fleet: Fleet,
 ) -> None:

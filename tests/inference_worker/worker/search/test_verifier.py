@@ -6,13 +6,13 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from inference_worker.search.events import PathScore, Score, Scored
+from inference_worker.search.events import PathScore, Score, Scored, Unread
 from inference_worker.worker.search.attempt import SearchAttempt
 from inference_worker.worker.search.verifier import scores_of
 from router import messages
-from router.messages import ChatPrompt, Finished, ScorePrompt, Step, StepState, Usage
+from router.messages import ChatPrompt, Failed, FailureCode, Finished, ScorePrompt, Step, StepState, Usage
 from router.producer.child_jobs import ChildJobs, ChildRequest
-from router.producer.errors import WorkerLost
+from router.producer.errors import JobFailed, WorkerLost
 from router.transport.base import Delivery
 from tests.fakes.jobs import make_job
 from tests.fakes.search_workers import BEAM, SEPARATOR, VERIFIER
@@ -47,10 +47,10 @@ def scored(start: int, scores: list[float], steps: list[list[float]]) -> message
     return messages.Scored(job_id="c", attempt_id="a", start=start, scores=scores, step_scores=steps, tokens=3)
 
 
-async def ask(children: Children) -> Scored:
+async def ask(children: Children) -> Scored | Unread:
     job = make_job(prompt=ChatPrompt(messages=MESSAGES), search=BEAM, steps=[STEP], deadline=9.0)
     attempt = SearchAttempt(job, cast(Delivery, Traced()))
-    command = Score([3, 4], [["1 7 ", "2 "], [f"5 {SEPARATOR}"]])
+    command = Score([3, 4], [["1 7 ", "2 "], [f"5 {SEPARATOR}"]], 900)
     return await scores_of(command, attempt, cast(ChildJobs, children), deadline=5.0)
 
 
@@ -64,7 +64,11 @@ async def test_the_verifier_gets_the_conversation_and_the_steps_without_their_se
     assert (job.deadline, headers) == (5.0, Traced.headers)
     assert (request.step, request.model) == ("v1", VERIFIER)
     assert request.prompt == ScorePrompt(
-        contexts=[MESSAGES], candidates=[["1 ", "2 "], ["5 "]], separator=SEPARATOR, param="test_time_compute"
+        contexts=[MESSAGES],
+        candidates=[["1 ", "2 "], ["5 "]],
+        separator=SEPARATOR,
+        max_tokens=900,
+        param="test_time_compute",
     )
 
 
@@ -81,6 +85,16 @@ async def test_scores_are_of_each_step_if_the_verifier_scores_steps(
     late = scored(1, [0.3], [steps[1]] if steps[1] else [])
     early = scored(0, [0.2], [steps[0]] if steps[0] else [])
     assert await ask(Children(late, early, FINISHED)) == Scored(expected, 30)
+
+
+def failed(code: FailureCode) -> JobFailed:
+    return JobFailed(Failed(job_id="c", attempt_id="a", code=code, message="No."))
+
+
+async def test_paths_with_more_tokens_than_the_verifier_may_read_are_unread() -> None:
+    assert await ask(Children(failed(FailureCode.TOO_MANY_TOKENS))) == Unread()
+    with pytest.raises(JobFailed):
+        await ask(Children(failed(FailureCode.CONTEXT_LENGTH_EXCEEDED)))
 
 
 async def test_errors_of_the_child_job_are_raised() -> None:
