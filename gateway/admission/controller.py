@@ -211,6 +211,11 @@ class AdmissionController:
                 raise InvalidRequest(f"Invalid '{_VERIFIER}': a model can't grade its own paths.", param=_VERIFIER)
         elif verifier.task is not Task.SCORE:
             raise InvalidRequest(f"Invalid '{_VERIFIER}': the model '{verifier.name}' does not score.", param=_VERIFIER)
+        if verifier.scores_pairs:
+            raise InvalidRequest(
+                f"Invalid '{_VERIFIER}': the model '{verifier.name}' scores pairs of texts, not answers.",
+                param=_VERIFIER,
+            )
         return verifier
 
     def _model(self, principal: Principal, name: str, task: Task) -> ModelInfo:

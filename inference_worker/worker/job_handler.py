@@ -68,6 +68,8 @@ class EngineJobHandler(ABC, Generic[J]):
     """Whether prompts can have images."""
     searches = False
     """Whether it runs jobs with a `Search`."""
+    scores_pairs = False
+    """Whether it scores pairs of texts alone, not answers to conversations."""
 
     def __init__(self, context: HandlerContext[J]) -> None:
         self._engine = context.engine

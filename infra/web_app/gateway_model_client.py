@@ -101,7 +101,7 @@ class GatewayModelClient:
         verifiers = [
             model_client.Verifier(name, _price(prices, model), _is_ready(model))
             for name, model in self._gateway.catalogue.listed(principal.models)
-            if model.task is Task.SCORE
+            if model.task is Task.SCORE and not model.scores_pairs
         ]
         return model_client.SearchOffer(verifiers, settings.max_search_tokens, settings.default_max_tokens)
 

@@ -507,6 +507,6 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "worker_status_answering_models": msgspec_replace(STATUS, answers_with="smollm2-135m-instruct", sees_with="vlm"),
     "worker_status_tools": msgspec_replace(STATUS, tools=[WEATHER_TOOL]),
     "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED, dimensions=384),
-    "worker_status_scores": msgspec_replace(STATUS, task=Task.SCORE),
+    "worker_status_scores": msgspec_replace(STATUS, task=Task.SCORE, scores_pairs=True),
     "worker_status_draws": msgspec_replace(STATUS, task=Task.IMAGE, image_sizes=["1024x1024", "1024x768"]),
 }

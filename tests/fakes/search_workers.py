@@ -143,12 +143,19 @@ class VerifierWorker(FleetWorker):
     model = VERIFIER
     engine_type = ScoringEngine
     engine: ScoringEngine
+    scores_pairs = False
 
     def _make_handler(self, timings: Timings) -> HandlerFactory:
         text = shared_text()
-        return partial(
-            ScoringHandler, ScoringProcessor(LineAnswers(text.tokenizer, None), text.bounds, scores_steps=True)
-        )
+        inputs = LineAnswers(text.tokenizer, None)
+        scoring = ScoringProcessor(inputs, text.bounds, scores_steps=True, scores_pairs=self.scores_pairs)
+        return partial(ScoringHandler, scoring)
+
+
+class PairWorker(VerifierWorker):
+    """A worker that says of itself that it scores pairs alone."""
+
+    scores_pairs = True
 
 
 KINDS: dict[str, type[FleetWorker]] = {"search": SearchWorker, "verifier": VerifierWorker}

@@ -169,6 +169,13 @@ async def test_another_chat_model_may_grade_the_paths_and_its_grades_are_held(se
     ]
 
 
+async def test_a_verifier_must_read_conversations(set_stage: SetStage) -> None:
+    stage = await searching(set_stage)
+    reranker = msgspec.structs.replace(status("reranker", "worker-3", task=Task.SCORE), scores_pairs=True)
+    stage.gateway.models.observe(reranker)
+    assert await refused(stage, verifier="reranker") == (400, "invalid_value", "test_time_compute.verifier")
+
+
 async def test_a_verifier_without_a_live_worker_is_unavailable(set_stage: SetStage) -> None:
     stage = await searching(set_stage)
     now = stage.gateway.models._clock()

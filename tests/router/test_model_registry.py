@@ -68,6 +68,13 @@ def test_a_model_reads_images_if_all_of_its_workers_do(registry: ModelRegistry) 
     assert not registry.models()[0].reads_images
 
 
+def test_a_model_scores_pairs_if_one_of_its_workers_does(registry: ModelRegistry) -> None:
+    registry.observe(status())
+    assert not registry.models()[0].scores_pairs
+    registry.observe(status(worker="w-2", scores_pairs=True))
+    assert registry.models()[0].scores_pairs
+
+
 def test_the_longest_token_is_unknown_if_one_worker_does_not_report_it(registry: ModelRegistry) -> None:
     registry.observe(status())
     registry.observe(status(worker="w-2", max_token_bytes=0))

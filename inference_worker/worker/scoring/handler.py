@@ -19,6 +19,7 @@ class ScoringHandler(InputHandler[ScoreEvent]):
     def __init__(self, text: ScoringProcessor, context: HandlerContext[InputAttempt]) -> None:
         super().__init__(text, context)
         self._scores_steps = text.scores_steps
+        self.scores_pairs = text.scores_pairs
 
     def _reply(self, attempt: InputAttempt, event: ScoreEvent, tokens: int) -> Scored:
         return Scored(

@@ -47,11 +47,14 @@ class CandidateInputs(Protocol):
 class ScoringProcessor:
     """Text side of one cross-encoder or reward model: tokenises and validates the candidates of jobs."""
 
-    def __init__(self, inputs: CandidateInputs, bounds: PromptBounds, *, scores_steps: bool) -> None:
-        """`scores_steps`: whether each step of an answer gets a score."""
+    def __init__(
+        self, inputs: CandidateInputs, bounds: PromptBounds, *, scores_steps: bool = False, scores_pairs: bool = False
+    ) -> None:
+        """`scores_steps`: whether each step of an answer gets a score; `scores_pairs`: contexts are texts alone."""
         self._inputs = inputs
         self.bounds = bounds
         self.scores_steps = scores_steps
+        self.scores_pairs = scores_pairs
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
 
     @classmethod
@@ -129,7 +132,7 @@ def _of_folder(folder: Path, config: ScoringConfig) -> ScoringProcessor:
 def _of_pairs(folder: Path, config: ScoringConfig) -> ScoringProcessor:
     definition = read_definition(folder)
     pairs = PairInputs(definition, at_last_token=config.head is ScoringHead.LAST_TOKEN)
-    return ScoringProcessor(pairs, text_bounds(definition.get("normalizer"), pairs.tokens), scores_steps=False)
+    return ScoringProcessor(pairs, text_bounds(definition.get("normalizer"), pairs.tokens), scores_pairs=True)
 
 
 def _limit(job: Job, ready: Ready) -> int | None:

@@ -53,6 +53,7 @@ async def test_cross_encoders(tmp_path: Path, model_type: str) -> None:
             reference.append(model(**arguments).logits[0].tolist())
     scores = load(tmp_path)
     assert resolve(str(tmp_path)).task is Task.SCORE
+    assert scores.text.scores_pairs
     assert close(await scores([QUERY], list(DOCUMENTS), raw=True), reference)
     sigmoids = [torch.tensor(each).sigmoid().tolist() for each in reference]
     assert close(await scores([QUERY] * 4, list(DOCUMENTS)), sigmoids)
@@ -68,6 +69,7 @@ async def test_outcome_reward_models(tmp_path: Path, model_type: str) -> None:
         with torch.no_grad():
             reference.append(model(torch.tensor([ids])).logits[0].tolist())
     scores = load(tmp_path)
+    assert not scores.text.scores_pairs
     assert close(await scores([QUESTION], answers, raw=True), reference)
     conversation = [{"role": "user", "content": [{"type": "text", "text": QUESTION}]}]
     assert close(await scores([conversation], answers, raw=True), reference)

@@ -49,7 +49,7 @@ from infra.web_app.gateway_model_client import (
     GatewayFleet,
     GatewayModelClient,
 )
-from router.messages import ChatPrompt, FailureCode, Finished, Job, ServiceClass, Step, UsagePart
+from router.messages import ChatPrompt, FailureCode, Finished, Job, ServiceClass, Step, Task, UsagePart
 from router.messages import StepState as WireState
 from stored_objects.records import ObjectKind, ObjectOwner
 from tests.contract.examples import CALL, WEATHER_TOOL
@@ -152,6 +152,8 @@ async def test_answers_are_searched_for_by_models_that_search() -> None:
         await announce_searches(here)
         (model,) = await engine_of(here).models(ADA)
         assert (model.id, model.searches) == (MODEL, True)
+        reranker = msgspec.structs.replace(status("reranker", "worker-3", task=Task.SCORE), scores_pairs=True)
+        here.gateway.models.observe(reranker)
         settings = here.gateway.settings
         assert await engine_of(here).search_offer(ADA) == SearchOffer(
             [Verifier(VERIFIER, None, ready=True)], settings.max_search_tokens, settings.default_max_tokens

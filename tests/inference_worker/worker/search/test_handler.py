@@ -40,7 +40,7 @@ from router.messages import (
     WorkerState,
 )
 from tests.fakes.fleet import Answer, Fleet, until
-from tests.fakes.search_workers import BEAM, VERIFIER, VOTE, SearchWorker, VerifierWorker
+from tests.fakes.search_workers import BEAM, VERIFIER, VOTE, PairWorker, SearchWorker, VerifierWorker
 
 TOKENS = 60
 METHODS = [
@@ -359,6 +359,12 @@ async def test_a_worker_without_searches_refuses_them_and_does_not_announce_any(
     await answer.read()
     assert isinstance(answer.terminal, Failed)
     assert answer.terminal.param == "test_time_compute"
+
+
+@pytest.mark.parametrize("kind", [VerifierWorker, PairWorker])
+async def test_heartbeats_say_whether_only_pairs_are_scored(fleet: Fleet, kind: type[VerifierWorker]) -> None:
+    worker = await fleet.start_one(kind, "verifier-1")
+    assert worker.worker._heartbeat(WorkerState.READY).scores_pairs == kind.scores_pairs
 
 
 async def test_ordinary_jobs_run_beside_searches(fleet: Fleet) -> None:
