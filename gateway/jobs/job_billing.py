@@ -96,6 +96,8 @@ class _BilledJob:
         self._prompt_tokens = 0
         self._cached_tokens = 0
         self._tokens = 0
+        self._shown_tokens = 0
+        """Tokens of the longest path that delivered steps of a search have shown: the answer's, if it is that path."""
         self._inputs: dict[int, int] = {}
         """Tokens of the inputs whose vectors or scores were delivered, by the number of the first input."""
         self._drawn = 0
@@ -104,12 +106,17 @@ class _BilledJob:
     @property
     def begun(self) -> bool:
         """Whether any output of the job was delivered to the client."""
-        return self._tokens > 0 or bool(self._inputs) or self._drawn > 0
+        return self._delivered_tokens > 0 or bool(self._inputs) or self._drawn > 0
+
+    @property
+    def _delivered_tokens(self) -> int:
+        """Number of delivered tokens of the answer, or of a path that may become it."""
+        return max(self._tokens, self._shown_tokens)
 
     @property
     def unsaved_tokens(self) -> int:
         """Number of tokens delivered to the client since the job's last stored checkpoint."""
-        return self._tokens - self.checkpointed.answer.completion_tokens
+        return self._delivered_tokens - self.checkpointed.answer.completion_tokens
 
     @property
     def is_saved(self) -> bool:
@@ -122,6 +129,7 @@ class _BilledJob:
             case Started():
                 self._prompt_tokens = reply.prompt_tokens
             case Delta(step=Step() as step):
+                self._shown_tokens = max(self._shown_tokens, step.shown_tokens)
                 if step.state.ended and step.parts:
                     self._reported_parts = merged([*self._reported_parts, *step.parts])
                     self.parts = self._capped_parts(self._reported_parts)
@@ -148,7 +156,7 @@ class _BilledJob:
         return self._capped(
             Usage(
                 prompt_tokens=self._prompt_tokens,
-                completion_tokens=self._tokens,
+                completion_tokens=self._delivered_tokens,
                 cached_tokens=min(self._cached_tokens, self._prompt_tokens),
             )
         )

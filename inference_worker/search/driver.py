@@ -11,6 +11,8 @@ import hashlib
 import math
 from typing import Any
 
+from msgspec.structs import replace
+
 from inference_worker.search.events import (
     ROOT,
     Choose,
@@ -318,7 +320,8 @@ class SearchDriver:
 
     def _confirm(self, state: StepState, data: dict[str, Any], parts: list[UsagePart] | None = None) -> Confirm:
         name = self._search.method.value
-        return Confirm(Step(number=self._number, kind=KIND, name=name, state=state, data=data, parts=parts or []))
+        step = Step(number=self._number, kind=KIND, name=name, state=state, data=data, parts=parts or [])
+        return Confirm(replace(step, shown_tokens=self._tree.longest) if state.ended else step)
 
     def _choose(self, number: int) -> Choose:
         self._chosen = number

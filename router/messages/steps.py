@@ -39,3 +39,6 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     data: dict[str, Any] = msgspec.field(default_factory=dict)
     parts: list[UsagePart] = msgspec.field(default_factory=list)
     """What the step used, each part priced at the price of its model."""
+    shown_tokens: Count = 0
+    """Tokens of the longest path that an ended step of a search shows: generated, and billed by the answer instead of
+    `parts`. A client that leaves before the answer pays for them as for tokens of the answer."""

@@ -356,6 +356,19 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             Delta(job_id="j", attempt_id="a", start=1, token_ids=[], untokenised_positions=1, step=STEPS[1]),
         ],
     ),
+    "window_search_step": Window(
+        worker_id="worker-1",
+        replies=[
+            Delta(
+                job_id="j",
+                attempt_id="a",
+                start=0,
+                token_ids=[],
+                untokenised_positions=1,
+                step=Step(number=0, kind="search", name="dvts", state=StepState.DONE, shown_tokens=12),
+            ),
+        ],
+    ),
     "window_tool_calls": Window(
         worker_id="worker-1",
         replies=[

@@ -412,6 +412,23 @@ def test_parts_above_the_hold_and_of_other_models_are_not_billed() -> None:
     assert receipt.reported == ReportedUsage(attempt="a1", usage=WIDE, parts=tuple(lies))
 
 
+@pytest.mark.parametrize(("answered", "billed"), [(0, 5), (3, 5), (6, 6)])
+def test_the_answers_tokens_are_those_that_steps_have_shown_until_it_has_more(answered: int, billed: int) -> None:
+    port = RecordingPort()
+    billing = RequestBilling(port, PAYER, [HOLD], streamed=True)
+    asyncio.run(billing.reserve())
+    billing.queued(0)
+    billing.take(0, Started(job_id="job-1", attempt_id="a", worker_id="w", prompt_tokens=7))
+    for number, shown in enumerate((5, 2)):
+        step = Step(number=number, kind="search", name="dvts", state=StepState.DONE, shown_tokens=shown)
+        billing.take(0, step_delta(JOB, "a", number, step))
+    assert billing.unsaved_usage()["job-1"].answer == Usage(prompt_tokens=7, completion_tokens=5)
+    if answered:
+        billing.take(0, Delta(job_id="job-1", attempt_id="a", start=2, token_ids=[1] * answered, text="x"))
+    billing.close(ClientDisconnected())
+    assert port.receipts[0].usage == Usage(prompt_tokens=7, completion_tokens=billed)
+
+
 @pytest.mark.parametrize(("streamed", "finishes"), [(True, False), (False, False), (True, True)])
 def test_only_a_finished_job_that_is_paid_for_has_what_its_worker_reported(streamed: bool, finishes: bool) -> None:
     port = RecordingPort()

@@ -93,6 +93,7 @@ def test_steps_bill_all_tokens_but_the_answers(world: World) -> None:
         assert all(part.usage.prompt_tokens or part.usage.completion_tokens for part in step.parts)
         assert generator_tokens(step) >= 0
         billed += generator_tokens(step)
+        assert billed + step.shown_tokens == step.data["generated"]
         assert billed <= step.data["generated"] - len(chosen.token_ids) or step is not steps[-1]
     assert billed == shell.generated - len(chosen.token_ids)
     assert sum(map(verifier_tokens, steps)) == shell.read

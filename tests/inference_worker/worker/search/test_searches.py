@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from router.bus import Bus
-from router.messages import FailureCode, ScorePrompt, Task
+from router.messages import FailureCode, Job, ScorePrompt, Task
 from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.paying_platform import MODEL, PayingPlatform
@@ -170,6 +170,29 @@ async def test_a_client_that_leaves_stops_the_engine_and_the_verifier(database_u
             await asyncio.wait_for(stage.verifier.cancel_of(stage.verifier.jobs[-1].id).wait(), 20)
         assert stage.engine.requests == []
         assert await stage.billed() == {MODEL: 0}
+
+
+async def test_a_client_that_leaves_pays_for_the_longest_path_that_it_was_shown(
+    database_url: str, tmp_path: Path
+) -> None:
+    async def score_first(worker: ScriptedWorker, job: Job) -> None:
+        await (score if len(worker.jobs) == 1 else never)(worker, job)
+
+    search = {"method": "beam_search", **STEPWISE, "n": 1, "verifier": VERIFIER}
+    async with searching(database_url, tmp_path, score_first) as stage:
+        stream = await stage.platform.client().chat.completions.create(
+            model=MODEL, messages=MESSAGES, max_tokens=12, extra_body={"test_time_compute": search}, stream=True
+        )
+        async for chunk in stream:
+            [step] = (chunk.choices[0].delta.model_extra or {}).get("steps") or [{"state": "", "data": {}}]
+            if step["state"] == "done":
+                break
+        shown = [path["text"] for path in step["data"]["paths"] if path["alive"]]
+        assert shown == ["0 1 2 3 "]
+        await stream.close()
+        assert await stage.billed() == {MODEL: step["data"]["generated"], VERIFIER: step["data"]["scored"]}
+        [job] = await stage.platform.documents("jobs")
+        assert (job["final"]["prompt_tokens"] > 0, job["final"]["completion_tokens"]) == (True, 4)
 
 
 async def test_a_failed_verifier_fails_the_request_and_costs_nothing(database_url: str, tmp_path: Path) -> None:
