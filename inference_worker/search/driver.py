@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,6 +41,8 @@ VERIFIER_TOKENS = 1.5
 """Most tokens that a verifier is assumed to read for each token of the generator: tokenisers and templates differ."""
 JUDGE_TOKENS = 80
 """Most tokens that a chat model is assumed to read beside conversation and path: the question for a grade."""
+MAX_TEXT_BYTES = 4 * 1024 * 1024
+"""Most bytes of paths' texts in one message: a text may double as JSON, and the broker takes messages of 16 MiB."""
 
 
 class SearchDriver:
@@ -235,14 +238,15 @@ class SearchDriver:
         return list(extends) or self._score()
 
     def _score(self) -> list[Command]:
-        if self._can_read_candidates():
+        texts = [self._texts(path) for path in self._candidates]
+        small = _bytes(text for steps in texts for text in steps) <= MAX_TEXT_BYTES
+        if small and self._can_read_candidates():
             numbers = [path.number for path in self._candidates]
-            texts = [self._texts(path) for path in self._candidates]
             return [Score(numbers, texts, self._search.budget_tokens - self._scored)]
         return self._end_unscored()
 
     def _end_unscored(self) -> list[Command]:
-        """End a step whose paths the verifier can't read within the budget."""
+        """End a step whose paths the verifier can't read: they exceed the budget, or one message."""
         self._unscored = True
         for path in self._candidates:  # the best path so far is extended by the step that was still generated
             path.score = self._tree.paths[path.parent].score if path.parent != ROOT else None
@@ -268,7 +272,8 @@ class SearchDriver:
         if not plan:
             path, choice = self._choice()
             tree.alive = [path]
-        paths = tree.records(candidates, texts=self._search.return_candidates)
+        small = _bytes(path.text for path in candidates) <= MAX_TEXT_BYTES
+        paths = tree.records(candidates, texts=self._search.return_candidates and small)
         data = {"paths": paths, "generated": self._generated, "scored": self._scored, **choice}
         done = self._confirm(StepState.DONE, data, self._bill(scored))
         tree.forget_dropped(candidates)
@@ -327,6 +332,10 @@ class SearchDriver:
         self._chosen = number
         ended = self._tree.paths[number].ended if number != ROOT else None
         return Choose(self._tree.token_ids(number), ended or SegmentEnd.FULL)
+
+
+def _bytes(texts: Iterable[str]) -> int:
+    return sum(len(text.encode()) for text in texts)
 
 
 def derived_seed(seed: int, step: int, path: int) -> int:

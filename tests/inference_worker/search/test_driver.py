@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inference_worker.search import driver as driver_module
 from inference_worker.search.driver import derived_seed
 from inference_worker.search.events import (
     ROOT,
@@ -274,6 +275,22 @@ def test_the_verifier_gets_the_rest_of_the_budget_and_ends_the_search_if_that_is
     assert isinstance(done, Confirm)
     assert chosen == Choose([2, 2, 2, 2, 4], SegmentEnd.FULL)
     assert (done.step.data["scored"], done.step.data["chosen"], verifier_tokens(done.step)) == (20, 4, 0)
+
+
+def test_texts_that_exceed_a_message_are_neither_scored_nor_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "MAX_TEXT_BYTES", 10)
+    for last, fits in (("5 ", True), ("5  ", False)):
+        driver = World(search_of(SearchMethod.BEST_OF_N, 2, return_candidates=True)).driver()
+        driver.start()
+        ends = [Segment([2, 3], "Łódź ", SegmentEnd.STOP), Segment([4], last, SegmentEnd.STOP)]
+        commands = driver.receive(Extended(ROOT, ends))
+        assert isinstance(commands[0], Score) == fits
+        if fits:
+            commands = driver.receive(Scored([PathScore([0.9]), PathScore([0.5])], 20))
+        done, chosen = commands
+        assert isinstance(done, Confirm)
+        assert chosen == Choose([2, 3], SegmentEnd.STOP)
+        assert [path.get("text") for path in done.step.data["paths"]] == ["Łódź ", last if fits else None]
 
 
 def test_steps_of_other_kinds_only_move_the_number_of_the_next_step() -> None:
