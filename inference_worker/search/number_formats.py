@@ -43,14 +43,14 @@ def find_last_number(text: str) -> Fraction | None:
 
     Of a list or a date without spaces it is the last part.
     """
-    last: Fraction | None = None
-    for match in _NUMBER.finditer(_plain(text)):
+    for match in reversed(list(_NUMBER.finditer(_plain(text)))):
         if len(match.group()) <= MAX_CHARACTERS:
             value = _value(match)
             if value is None and match["digits"] and _decimal(match["digits"]) is None:
                 value = Fraction(re.split("[.,]", match["digits"])[-1])
-            last = last if value is None else value
-    return last
+            if value is not None:
+                return value
+    return None
 
 
 def read_number(text: str) -> Fraction | None:
