@@ -11,8 +11,9 @@ on a machine that is trusted less, so it has none of them:
 - a worker binds to the control messages of workers and models only: those between gateways carry answers;
 - only `billing` consumes usage records, receipts, dead letters, parked and diagnosed messages;
 - a gateway can't consume jobs, and can't publish windows;
-- an assistant has a worker's rights, and like a gateway publishes jobs (child jobs) and control messages, and binds a
-  reply inbox and a queue of heartbeats. It can't publish receipts, and can't bind to messages between gateways;
+- an assistant has a worker's rights, and like a gateway publishes jobs (child jobs) and control messages, those of
+  child jobs alone: to one worker and to the workers of a model. It binds a reply inbox and a queue of heartbeats. It
+  can't publish receipts, and can neither bind to messages between gateways nor publish them;
 - a searcher is a worker that runs searches (`HEADRACE_SEARCH`), whose paths are scored by child jobs: it has the rights
   of an assistant, all of which child jobs need, and a password of its own. Other workers keep to the user `worker`.
 
@@ -51,6 +52,8 @@ class Permissions:
     """Regular expression of the routing keys with which the user may publish dead letters."""
     control_keys: str = ".*"
     """Regular expression of the routing keys with which the user may bind to control messages."""
+    control_targets: str = ".*"
+    """Regular expression of the routing keys with which the user may publish control messages."""
 
 
 def permissions() -> dict[str, Permissions]:
@@ -114,7 +117,7 @@ def render(passwords: Mapping[str, str]) -> dict[str, Any]:
                 "user": name,
                 "vhost": VIRTUAL_HOST,
                 "exchange": topology.CONTROL_EXCHANGE,
-                "write": ".*",
+                "write": regex.control_targets,
                 "read": regex.control_keys,
             }
             for name, regex in granted.items()
@@ -150,15 +153,15 @@ def _worker_permissions(also_publishes: Sequence[str] = (), also_binds_to: Seque
         topology.DEAD_LETTERS_EXCHANGE,  # also to declare job queues, whose dead letters go there
         *also_publishes,
     ]
+    workers = [_literal(to("")) + ".*" for to in (control_targets.worker, control_targets.model)]
     binds_to = [topology.JOBS_EXCHANGE, topology.CONTROL_EXCHANGE, *also_binds_to]
     return Permissions(
         configure=_any_of(own),
         write=_any_of([*map(_literal, publishes), *own]),
         read=_any_of([*map(_literal, binds_to), *own]),
         routing_keys=_any_of([_literal(topology.dead_job_routing_key("")) + ".*", topology.DIAGNOSED_ROUTING_KEY]),
-        control_keys=_any_of(
-            [control_targets.ALL, *(_literal(to("")) + ".*" for to in (control_targets.worker, control_targets.model))]
-        ),
+        control_keys=_any_of([control_targets.ALL, *workers]),
+        control_targets=_any_of(workers),
     )
 
 
