@@ -35,6 +35,11 @@ it.each([
   expect(search({ votes }).hasMajority).toBe(hasMajority);
 });
 
+it("reads one candidate of each number, the first", () => {
+  const repeated = search({ paths: [{ path: 1, text: "one" }, { path: 2, text: "two" }, { path: 1, text: "again" }] });
+  expect(repeated.candidates.map(({ path, text }) => [path, text])).toEqual([[1, "one"], [2, "two"]]);
+});
+
 it("shortens results, and shows few votes", () => {
   const long = search({ paths: [{ path: 1, alive: true, result: "x".repeat(500) }], votes: Array.from({ length: 20 }, (_, each) => [String(each), each]) });
   expect(long.candidates[0]?.result).toHaveLength(121);

@@ -49,7 +49,8 @@ export function searchOf(step: Step): Search {
   const { data } = step;
   const chosen = asCount(data["chosen"]);
   const all = objects(data["paths"], candidate).slice(0, MAX_CANDIDATES);
-  const candidates = all.toSorted(
+  const numbered = new Map(all.toReversed().map((each) => [each.path, each]));
+  const candidates = [...numbered.values()].sort(
     (left, right) => Number(right.path === chosen) - Number(left.path === chosen) || (right.score ?? -Infinity) - (left.score ?? -Infinity) || left.path - right.path,
   );
   const votes = asList(data["votes"]).map(vote).filter((each) => each !== null).toSorted((left, right) => right.weight - left.weight);
