@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from inference_worker.engine_protocol import GenerationRequest, TokenEvent
 from inference_worker.search.events import Extend, Extended, Segment, SegmentEnd
 from inference_worker.tokenizer.tokenizer import Tokenizer
+from inference_worker.worker.text.detokenizer import Detokenizer
 from inference_worker.worker.text.output_text import OutputText
 from router.messages import Job
 
@@ -35,7 +36,6 @@ class Continuations:
         self._path = command.path
         self._separator = "" if command.to_end or job.search is None else job.search.separator
         self._stop = frozenset(job.text.stop)
-        self._with_stop = job.text.include_stop_str_in_output
         self._rest = None if sampling.max_tokens is None else sampling.max_tokens - len(prefix)
         """Most tokens until the end of the answer."""
         sampling = replace(
@@ -56,7 +56,11 @@ class Continuations:
         )
         options = replace(job.text, stop=[*job.text.stop, self._separator]) if self._separator else job.text
         # Text before them can't be part of a stop string: each visible token has a byte.
-        last = prefix[-MAX_CHARACTER_BYTES * max(map(len, options.stop), default=1) :]
+        last = self._last = prefix[-MAX_CHARACTER_BYTES * max(map(len, options.stop), default=1) :]
+        self._tokenizer = tokenizer
+        self._hidden = tokenizer.controls.ids if job.text.skip_special_tokens else frozenset()
+        self._begin = self._split(last)[1] if self._separator else ""
+        """Text of the path's last token after the separator, which belongs to the step that begins."""
         sampling = replace(sampling, min_tokens=sampling.min_tokens + len(last) if sampling.min_tokens else 0)
         self._all = [
             _Continuation(OutputText(tokenizer, sampling, options, last, start=0)) for _ in range(command.count)
@@ -87,10 +91,24 @@ class Continuations:
             continuation.end = SegmentEnd.LENGTH if full else SegmentEnd.FULL
         elif self._separator and release.stopped_by == self._separator and self._separator not in self._stop:
             continuation.end = SegmentEnd.BOUNDARY
-            continuation.text += "" if self._with_stop else self._separator
+            ended, _ = self._split([*self._last, *continuation.ids])
+            continuation.text = ended[len("".join(self._texts(self._last))) :]
         else:
             continuation.end = SegmentEnd.STOP
+        continuation.text = self._begin + continuation.text
         return True
+
+    def _split(self, ids: list[int]) -> tuple[str, str]:
+        """Return the text of tokens up to the separator that the last one completes, and the text after it, if any."""
+        *before, last = self._texts(ids) or [""]
+        text = "".join(before)
+        found = (text + last).find(self._separator, max(0, len(text) - len(self._separator) + 1))
+        end = None if found < 0 else found + len(self._separator)
+        return (text + last)[:end], "" if end is None else (text + last)[end:]
+
+    def _texts(self, ids: list[int]) -> list[str]:
+        detokenizer = Detokenizer()
+        return [detokenizer.push(b"" if each in self._hidden else self._tokenizer.token_data(each)) for each in ids]
 
     def extended(self) -> Extended | None:
         """Return the event for the search's driver that all continuations have ended; `None` until they have."""

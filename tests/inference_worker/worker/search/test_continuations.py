@@ -29,7 +29,7 @@ def continuations(
 ) -> Continuations:
     sampling = SamplingParams(seed=1, max_tokens=ANSWER_TOKENS, **fields.pop("sampling", {}))
     command = Extend(4, prefix or [], count, seed=99, max_tokens=most, to_end=to_end)
-    job = make_job(search=SEARCH, sampling=sampling, text=TextOptions(**fields))
+    job = make_job(search=fields.pop("search", SEARCH), sampling=sampling, text=TextOptions(**fields))
     request = GenerationRequest(id="a", prompt_ids=PROMPT, sampling=sampling, tenant="t", salt="s")
     return Continuations(command, job, request, "a/0", shared_text().tokenizer)
 
@@ -71,8 +71,21 @@ def test_a_separator_ends_a_continuation_and_belongs_to_it(included: bool) -> No
 def test_a_separator_may_begin_in_the_path_but_not_end_there() -> None:
     across, after = continuations(1, ids(6, 7)), continuations(1, ids(7, 8))
     assert across.push(event(ids(8)))
-    assert only_segment(across).end is SegmentEnd.BOUNDARY
+    assert only_segment(across) == Segment(ids(8), "8 ", SegmentEnd.BOUNDARY)
     assert not after.push(event(ids(9)))
+
+
+@pytest.mark.parametrize("separator", ["7", "17", " 17"])
+def test_text_after_the_separator_in_its_token_begins_the_next_step(separator: str) -> None:
+    """As with ". " before a word: the space and the word are one token."""
+    first = continuations(search=msgspec.structs.replace(SEARCH, separator=separator))
+    assert first.push(event(ids(5, 175)))
+    text = "5 175 "
+    end = text.index(separator) + len(separator)
+    assert only_segment(first) == Segment(ids(5, 175), text[:end], SegmentEnd.BOUNDARY)
+    second = continuations(1, ids(5, 175), search=msgspec.structs.replace(SEARCH, separator=separator), most=1)
+    assert second.push(event(ids(6), finish_reason="length"))
+    assert only_segment(second).text == text[end:] + "6 "
 
 
 def test_whole_answers_have_no_separator() -> None:
