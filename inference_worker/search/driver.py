@@ -150,8 +150,8 @@ class SearchDriver:
                 for path, score in zip(self._candidates, scores, strict=True):
                     set_score(path, score, aggregate(score, self._search.aggregate))
                 return self._end_step(Usage(prompt_tokens=tokens, completion_tokens=written))
-            case Unread():
-                return self._end_unscored()
+            case Unread(tokens, written):
+                return self._end_unscored(Usage(prompt_tokens=tokens, completion_tokens=written))
 
     # Steps
 
@@ -245,12 +245,12 @@ class SearchDriver:
             return [Score(numbers, texts, self._search.budget_tokens - self._scored)]
         return self._end_unscored()
 
-    def _end_unscored(self) -> list[Command]:
+    def _end_unscored(self, read: Usage | None = None) -> list[Command]:
         """End a step whose paths the verifier can't read: they exceed the budget, or one message."""
         self._unscored = True
         for path in self._candidates:  # the best path so far is extended by the step that was still generated
             path.score = self._tree.paths[path.parent].score if path.parent != ROOT else None
-        return self._end_step()
+        return self._end_step(read)
 
     def _can_read_candidates(self) -> bool:
         return self._can_read([path.length_ahead for path in self._candidates])

@@ -85,7 +85,15 @@ class Compared:
 
 @dataclass(frozen=True)
 class Unread:
-    """Event: the verifier did not read the paths of a `Score` command, which have more than its `max_tokens`."""
+    """Event: the verifier has not scored the paths of a `Score` command, which have more than its `max_tokens`.
+
+    Attributes:
+        tokens: tokens of the paths that it read nevertheless.
+        written: tokens that it wrote for them.
+    """
+
+    tokens: int = 0
+    written: int = 0
 
 
 Event = Extended | Compared | Scored | Unread

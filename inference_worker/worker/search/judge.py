@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
-from inference_worker.search.events import PathScore, Score, Scored
+from inference_worker.search.events import PathScore, Score, Scored, Unread
 from inference_worker.worker.search.attempt import SearchAttempt
 from router.messages import (
     ChatPrompt,
@@ -23,10 +25,12 @@ from router.messages import (
     GrammarKind,
     Job,
     SamplingParams,
+    Started,
     TokenLogprob,
     Usage,
 )
 from router.producer.child_jobs import ChildJobs, ChildRequest
+from router.usage_arithmetic import total
 
 HIGHEST = 9
 _DIGITS = {str(digit): digit for digit in range(HIGHEST + 1)}
@@ -39,11 +43,41 @@ _QUESTION = (
 )
 
 
-async def grades_of(command: Score, attempt: SearchAttempt, children: ChildJobs, *, deadline: float) -> Scored:
+@dataclass
+class _Reading:
+    """What the judge reads for one command: prompt tokens of the child jobs that have started, by path."""
+
+    max_tokens: int
+    started: dict[int, int] = field(default_factory=dict)
+    graded: dict[int, tuple[float, Usage]] = field(default_factory=dict)
+    """Grade and usage of the child jobs that have ended, by path."""
+
+    def start(self, index: int, tokens: int) -> None:
+        """Note that the judge reads a path.
+
+        Raises:
+            _TooManyTokens: it would read more than it may.
+        """
+        self.started[index] = tokens
+        if sum(self.started.values()) > self.max_tokens:
+            raise _TooManyTokens
+
+    @property
+    def used(self) -> Usage:
+        """Usage of the child jobs that have ended."""
+        return total(usage for _, usage in self.graded.values())
+
+
+class _TooManyTokens(Exception):
+    """Raised when a judge would read more tokens than it may."""
+
+
+async def grades_of(command: Score, attempt: SearchAttempt, children: ChildJobs, *, deadline: float) -> Scored | Unread:
     """Have a chat model grade the paths of `command`, by one child job for each path, and return the grades as
     `Scored`.
 
-    A grade is 0 to 1, or NaN for a path that the judge did not grade. Cancelling the call cancels the child jobs.
+    A grade is 0 to 1, or NaN for a path that the judge did not grade. `Unread` once child jobs with more tokens than
+    the judge may read have started; the others are cancelled. Cancelling the call cancels the child jobs.
 
     Args:
         command: the paths, with the texts of their steps.
@@ -55,22 +89,26 @@ async def grades_of(command: Score, attempt: SearchAttempt, children: ChildJobs,
         ChildJobError: a child job has failed; the others are cancelled.
     """
     job = msgspec.structs.replace(attempt.job, deadline=deadline)
-    headers = attempt.delivery.headers
-    grading = [
-        asyncio.create_task(_graded(job, _request(attempt, index, "".join(steps)), children, headers))
-        for index, steps in enumerate(command.texts)
-    ]
+    reading = _Reading(command.max_tokens)
+
+    async def grade(index: int, steps: list[str]) -> None:
+        request = _request(attempt, index, "".join(steps))
+        started = partial(reading.start, index)
+        reading.graded[index] = await _graded(job, request, children, attempt.delivery.headers, started)
+
+    grading = [asyncio.create_task(grade(index, steps)) for index, steps in enumerate(command.texts)]
     try:
-        graded = await asyncio.gather(*grading)
+        await asyncio.gather(*grading)
+    except _TooManyTokens:
+        return Unread(reading.used.prompt_tokens, reading.used.completion_tokens)
     finally:
         for task in grading:
             task.cancel()
         await asyncio.gather(*grading, return_exceptions=True)
-    usages = [usage for _, usage in graded]
     return Scored(
-        [PathScore([grade]) for grade, _ in graded],
-        tokens=sum(usage.prompt_tokens for usage in usages),
-        written=sum(usage.completion_tokens for usage in usages),
+        [PathScore([reading.graded[index][0]]) for index in range(len(command.texts))],
+        reading.used.prompt_tokens,
+        reading.used.completion_tokens,
     )
 
 
@@ -88,12 +126,14 @@ def _request(attempt: SearchAttempt, index: int, answer: str) -> ChildRequest:
 
 
 async def _graded(
-    job: Job, request: ChildRequest, children: ChildJobs, headers: Mapping[str, object]
+    job: Job, request: ChildRequest, children: ChildJobs, headers: Mapping[str, object], started: Callable[[int], None]
 ) -> tuple[float, Usage]:
     grade, usage = math.nan, Usage(prompt_tokens=0)
     async with aclosing(children.replies(job, request, headers)) as replies:
         async for reply in replies:
-            if isinstance(reply, Delta) and math.isnan(grade):
+            if isinstance(reply, Started):
+                started(reply.prompt_tokens)
+            elif isinstance(reply, Delta) and math.isnan(grade):
                 grade = _grade(reply.text, reply.logprobs or [])
             elif isinstance(reply, Finished):
                 usage = reply.usage

@@ -271,10 +271,10 @@ def test_the_verifier_gets_the_rest_of_the_budget_and_ends_the_search_if_that_is
     (score,) = driver.receive(Extended(2, [Segment([4], "4 ", SegmentEnd.BOUNDARY)]))
     assert isinstance(score, Score)
     assert score.max_tokens == 40
-    done, chosen = driver.receive(Unread())
+    done, chosen = driver.receive(Unread(7, 1))
     assert isinstance(done, Confirm)
     assert chosen == Choose([2, 2, 2, 2, 4], SegmentEnd.FULL)
-    assert (done.step.data["scored"], done.step.data["chosen"], verifier_tokens(done.step)) == (20, 4, 0)
+    assert (done.step.data["scored"], done.step.data["chosen"], verifier_tokens(done.step)) == (27, 4, 7)
 
 
 def test_texts_that_exceed_a_message_are_neither_scored_nor_returned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from inference_worker.search.events import PathScore, Score, Scored
+from inference_worker.search.events import PathScore, Score, Scored, Unread
 from inference_worker.worker.search.attempt import SearchAttempt
 from inference_worker.worker.search.judge import grades_of
 from router.messages import (
@@ -18,6 +18,7 @@ from router.messages import (
     Finished,
     Job,
     Reply,
+    Started,
     Step,
     StepState,
     TokenAlternative,
@@ -66,12 +67,18 @@ class Judge:
             self.closed.append(request.step)
 
 
-async def graded(judge: Judge) -> Scored:
+async def evaluated(judge: Judge, max_tokens: int = 60) -> Scored | Unread:
     search = msgspec.structs.replace(BEAM, judge=True)
     job = make_job(prompt=ChatPrompt(messages=MESSAGES), search=search, steps=[STEP], deadline=9.0)
-    command = Score([3, 4], [["1 7 ", "2 "], [f"5 {SEPARATOR}"]])
+    command = Score([3, 4], [["1 7 ", "2 "], [f"5 {SEPARATOR}"]], max_tokens)
     attempt = SearchAttempt(job, cast(Delivery, Traced()))
     return await grades_of(command, attempt, cast(ChildJobs, judge), deadline=5.0)
+
+
+async def graded(judge: Judge) -> Scored:
+    scored = await evaluated(judge)
+    assert isinstance(scored, Scored)
+    return scored
 
 
 async def test_each_path_is_an_answer_of_the_conversation_after_which_a_grade_is_asked_for() -> None:
@@ -107,6 +114,17 @@ async def test_a_path_without_a_digit_has_no_grade() -> None:
     found = await graded(Judge([said("Well"), FINISHED], [FINISHED]))
     assert all(math.isnan(path.steps[0]) for path in found.scores)
     assert (found.tokens, found.written) == (60, 2)
+
+
+STARTED = Started(job_id="c", attempt_id="a", worker_id="w", prompt_tokens=30)
+
+
+async def test_a_judge_that_would_read_more_than_it_may_is_stopped_and_what_it_used_is_known() -> None:
+    judge = Judge([STARTED, said("9"), FINISHED], [said(""), said(""), said(""), said(""), STARTED, said("3")])
+    assert await evaluated(judge, 59) == Unread(30, 1)
+    assert sorted(judge.closed) == ["v1-0", "v1-1"]
+    again = Judge([STARTED, STARTED, said("9"), FINISHED], [STARTED, said("3"), FINISHED])
+    assert isinstance(await evaluated(again, 60), Scored), "the first was read again by another worker"
 
 
 async def test_an_error_of_one_child_job_ends_the_others() -> None:
