@@ -169,6 +169,8 @@ class _ModelQueue:
         self._bursts: dict[tuple[str, str], tuple[float, int]] = {}
         """Begin of each requester's burst, and the number of sequences at the workers below which it has ended."""
         self._published_flex = 0
+        self._published_judged = 0
+        """Number of searches at the workers whose paths another chat model grades."""
         self._recheck: asyncio.TimerHandle | None = None
 
     def enter(self, job: Job) -> QueuedJob:
@@ -219,6 +221,8 @@ class _ModelQueue:
 
         def is_within_limit(entry: QueuedJob) -> bool:
             job = entry.job
+            if _is_judged(job) and self._published_judged >= max(1, capacity.share // 2):
+                return False
             published = self._published_by_tenant[job.tenant]
             by_tenant = self._published_by_tenant
             if published and published + job.n > _limit(tenant_bound, capacity.slots, by_tenant, job.tenant):
@@ -261,3 +265,13 @@ class _ModelQueue:
             del self._published_by_requester[job.tenant]
         if job.service_class is ServiceClass.FLEX:
             self._published_flex += sequences
+        if _is_judged(job):
+            self._published_judged += sequences
+
+
+def _is_judged(job: Job) -> bool:
+    """Return whether a job keeps its slot while it waits for slots of another chat model, which grades its paths.
+
+    Two models whose slots are all held by such jobs, each graded by the other, would wait for each other.
+    """
+    return job.search is not None and job.search.judge

@@ -15,7 +15,18 @@ from gateway.admission.active_requesters import RequestersByTenant
 from gateway.admission.other_gateways import OtherGatewaysLoad
 from gateway.admission.publish_queue import PublishQueue, QueuedJob
 from router.errors import PublishUnknown
-from router.messages import Delta, Job, ServiceClass, Started, Step, StepState, Usage, UsagePart
+from router.messages import (
+    Delta,
+    Job,
+    Search,
+    SearchMethod,
+    ServiceClass,
+    Started,
+    Step,
+    StepState,
+    Usage,
+    UsagePart,
+)
 from tests.contract.examples import JOB, msgspec_replace
 from tests.fakes.scripted_worker import ScriptedWorker, count, never
 from tests.gateway.conftest import SetStage, eventually
@@ -48,6 +59,20 @@ def enter(queue: PublishQueue, tenant: str, count: int, **fields: Any) -> list[Q
 
 def at_workers(turns: list[QueuedJob]) -> int:
     return sum(turn.released and not turn.left for turn in turns)
+
+
+@pytest.mark.parametrize(("capacity", "expected"), [(16, 8), (1, 1)])
+async def test_searches_that_wait_for_a_judge_get_half_of_the_slots(capacity: int, expected: int) -> None:
+    """So two models that judge each other always have slots for the grades."""
+    queue = fair(capacity)
+    voted = Search(method=SearchMethod.SELF_CONSISTENCY, n=4, budget_tokens=99)
+    judged = Search(method=SearchMethod.BEST_OF_N, n=4, budget_tokens=99, verifier="other", judge=True)
+    turns = enter(queue, "noisy", 100, search=judged, n=1)
+    assert at_workers(turns) == expected
+    others = enter(queue, "quiet", 1, search=voted, n=1)
+    assert at_workers(others) == 1
+    next(turn for turn in turns if turn.released).leave()
+    assert at_workers(turns) == expected
 
 
 async def test_a_single_tenant_gets_all_slots_and_the_prefetch() -> None:
