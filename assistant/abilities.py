@@ -1,4 +1,4 @@
-"""Selects what one assistant of the catalogue answers with: its models, its tools and its way of choosing tools."""
+"""Resolves one assistant's catalogue entry to models that are served and to tools; bounds what its steps can bill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a job's conversation for the assistant (question, earlier turns), and builds the answering model's prompt.
+"""Reads the conversation of an assistant's job, and builds the answering model's prompt, cut to its context.
 
 Models get the texts of earlier turns, never their steps. A tool's result is in the prompt of the turn that called it
 only, in a delimited block of the last message. What no longer fits into the answering model's context is left out from

@@ -1,4 +1,4 @@
-"""Prints the results of benchmarks on the terminal, as tables or lines."""
+"""Prints benchmark results on the terminal as tables or lines, and formats figures, for the document too."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def print_lines(rows: Sequence[Row]) -> None:
 
 
 def format_value(value: Value) -> str:
-    """Return a result's figure as text: at least three digits, thousands separated, `-` for no value."""
+    """Return a result's value as text: floats below 100 with three significant digits, larger ones rounded to integers.
+
+    Thousands are separated, booleans are `on` or `off`, no value is `-`, and text stays as it is.
+    """
     if value is None:
         return "-"
     if isinstance(value, bool):

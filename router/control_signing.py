@@ -1,8 +1,8 @@
-"""Signs and verifies control messages: the right to publish to their exchange does not suffice to control workers.
+"""Signs control messages under a secret that gateways, workers and proxies share, and rejects forged or old ones.
 
-HMAC-SHA256 under a secret that gateways, workers and proxies share, over the routing key, the time and the body.
-Messages that are unsigned, wrongly signed, signed for another target or too old are rejected. A message can be
-replayed until it is too old; a replay does no more than the original did.
+The right to publish to their exchange does not suffice to control workers. The signature is an HMAC-SHA256 over the
+routing key, the time and the body. Messages that are unsigned, wrongly signed, signed for another target or too old are
+rejected. A message can be replayed until it is too old; a replay does no more than the original did.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Grants slots of concurrent work fairly to tenants and requesters, for work such as an assistant's tools."""
+"""Limits concurrent work, such as checks in a sandbox, and grants its slots fairly among tenants and requesters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registry of models and their workers in a gateway or assistant, built from the workers' heartbeats alone.
+"""Registry of models and workers in a gateway or assistant, from heartbeats; forgets a silent one after an hour.
 
 Gateways have no configuration of models: a worker that starts makes its model appear within a second. A model stays
 known for an hour after its last worker stopped, so that requests during a restart get a 503 and not a 404.

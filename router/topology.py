@@ -1,4 +1,4 @@
-"""Defines the names and arguments of all exchanges, queues and bindings at the broker.
+"""Defines names and arguments of all exchanges, queues and bindings; checks model names and worker ids for them.
 
 Plain data, declared by `Transport.declare` at start-up, never per request: a quorum queue declared less than about a
 second before a broker crash can be lost. Arguments are never changed in place (the broker answers 406): a queue whose

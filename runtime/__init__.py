@@ -1,4 +1,4 @@
-"""Infrastructure of all processes: logging, metrics, retries, start and stop.
+"""Infrastructure of all processes: logging, metrics, retries, start and stop, strict JSON, sandbox, expressions.
 
 Must not import other packages of Headrace.
 """

@@ -1,4 +1,4 @@
-"""Circuit breaker: stops requests to a service that keeps failing, then lets one request through as a probe.
+"""Circuit breaker: stops requests to a failing service for 15 s or its Retry-After, then lets one probe through.
 
 Not a library's, because those have no way to open the circuit for the time that a service sends as Retry-After.
 """

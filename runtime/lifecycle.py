@@ -1,4 +1,4 @@
-"""Starts and stops processes: runs the main coroutine on uvloop, handles signals, prints start-up errors."""
+"""Runs a process's main coroutine on uvloop, sets its stop event on signals, prints start-up errors in one line."""
 
 from __future__ import annotations
 

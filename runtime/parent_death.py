@@ -1,4 +1,4 @@
-"""Ends a child process with its parent, by Linux's parent death signal, so that a killed launcher leaves none."""
+"""Has Linux kill the calling process when its parent ends, so that a killed launcher leaves no processes behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads TOML configuration files, such as the proxy's catalogue and price files, into validated pydantic models."""
+"""Reads TOML files, such as the catalogues of the proxy and the assistant, into validated pydantic models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the assistant connected to the MCP servers of its catalogue: lists their tools, calls them, reconnects.
+"""Connects the assistant to MCP servers of its catalogue, adds their tools, switches off changed or unapproved ones.
 
 A tool is added to the toolbox as its server first describes it, and keeps this description while the process runs. Once
 its server describes it in another way, it is off until the operator approves the new description. A tool that no person

@@ -1,4 +1,4 @@
-"""Lists English and Polish words, stems and phrases that point to a tool, as regular expressions for the classifier.
+"""Lists English and Polish cue words of each tool as regular expressions, for its classifier and follow-up rules.
 
 They match the normal form of a text (`normal_form.plain`): lower case, no diacritics. `cues.py` groups them.
 """

@@ -1,4 +1,4 @@
-"""Counts cues in a question, English and Polish word stems that point to a tool, as features of the tool classifier.
+"""Groups the cue words that point to a tool, and counts a question's matches as features of the tool classifier.
 
 Patterns match the normal form of a text (`normal_form.plain`): lower case, no diacritics.
 """

@@ -1,4 +1,4 @@
-"""Detects whether a question refers to earlier turns, by English and Polish rules: pronouns, ellipsis, edits."""
+"""Detects what a question lacks from earlier turns (a person, a place, ...), by rules for English and Polish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds what a model reads to choose a tool: OpenAI functions, or a constant system message that lists functions.
+"""Builds the input by which a model chooses a tool: OpenAI functions, or a prompt and a grammar of valid outputs.
 
 Tools are sorted by name, and the question comes last, so that the prefix cache holds all that precedes the question.
 """

@@ -1,4 +1,4 @@
-"""Guesses whether a short text that the assistant routes is Polish or English."""
+"""Guesses whether a question is Polish or English: by its letters and words, else by the user's turn before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks tool arguments by JSON schemas that are bounded, so that the schema of an outside server can't cost time.
+"""Checks tool arguments by JSON schemas, bounded and without references, so that an MCP server's can't cost time.
 
 References are expanded when a tool is added, and regular expressions are left out: both could make a check take
 exponential time. A tool still validates what only its own code can.
@@ -59,10 +59,13 @@ class ArgumentSchema:
 
 
 def without_references(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of a JSON schema with its references expanded, so that it can be a part of another schema.
+    """Return a copy of a JSON schema with its references expanded and without regular expressions and formats, so that
+    it can be a part of another schema.
+
+    It may accept more: a reference within itself accepts everything.
 
     Raises:
-        SchemaRefused: the schema is too large, or has outside references.
+        SchemaRefused: the schema is too large, or a reference leads outside or nowhere.
     """
     expanded: dict[str, Any] = _Expansion(schema).schema(schema, ())
     return expanded

@@ -1,4 +1,4 @@
-"""Decodes HTTP responses of tools to text, where headers and documents may be wrong about the charset.
+"""Decodes HTTP responses of tools to text: valid UTF-8 as such, even if a charset other than UTF-16 is declared.
 
 Codecs are chosen from a list, because Python has codecs that are no charsets (`punycode`, `unicode_escape`, `utf-7`)
 and a header must not select one.
@@ -27,6 +27,8 @@ _META = re.compile(rb"<meta[^>]{1,200}?charset\s*=\s*[\"']?\s*([\w-]{1,40})", re
 def decode(body: bytes, declared: str | None) -> str:
     """Decode the body of an HTTP response to text: by a byte order mark, else as UTF-8 if valid, else by the declared
     charset.
+
+    Valid UTF-8 is taken as UTF-8 even if another charset is declared, except UTF-16 in the Content-Type.
 
     Args:
         body: the bytes, maybe an HTML document, which can declare a charset itself.

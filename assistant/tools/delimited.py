@@ -1,4 +1,4 @@
-"""Delimits data of tools in prompts, so that a model reads text from outside as data, never as instructions.
+"""Quotes outside text in prompts as data, in delimited blocks, without control and invisible characters.
 
 The text can't end its own block: lines that look like the delimiter are changed, and so are the brackets of the special
 tokens of chat templates. That a tool's text can't call tools is enforced by the assistant; this only helps the model.

@@ -1,4 +1,4 @@
-"""Compares names as geocoders and encyclopedias do: without case, diacritics and apostrophes."""
+"""Folds texts for comparison (no case, diacritics, apostrophes); makes patterns match plain Polish letters."""
 
 from __future__ import annotations
 

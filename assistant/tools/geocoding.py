@@ -1,4 +1,4 @@
-"""Finds the place that a question names by a geocoder, also where the name is inflected or in another language."""
+"""Finds the place that a question names, inflected or in another language too, by a geocoder; caches its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extracts the text of an HTML document that a reader sees, without scripts, styles, forms and hidden elements.
+"""Extracts the title and visible text of an HTML document; outside documents only in a sandboxed process.
 
 The parser of the standard library needs quadratic time for some malformed documents, so documents from outside are read
 in a sandbox only (`page_text`).
@@ -98,7 +98,10 @@ def _is_hidden(attributes: dict[str, str | None]) -> bool:
 
 
 def title_and_text(document: str) -> tuple[str, str]:
-    """Return the title and the visible text of the HTML `document`, with one line for each paragraph."""
+    """Return the title and the visible text of the HTML `document`, with one line for each paragraph.
+
+    Scripts, styles, forms and hidden elements are left out. Parse outside documents in a sandboxed process only.
+    """
     reader = _Reader()
     reader.feed(document)
     reader.close()

@@ -1,4 +1,4 @@
-"""Reads HTML documents for the web page tool in a sandbox, as a malformed document can cost seconds of parsing."""
+"""Extracts title and text of HTML pages in sandboxed processes, as parsing a malformed page can cost seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs hostile input of tools in sandboxed processes, and keeps one person's input from delaying another's."""
+"""Runs tools' work on untrusted input in sandboxed processes, shared fairly among tenants and requesters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads JSON answers of outside services for tools: checks their types, and turns their errors into tool errors."""
+"""Sends tools' GET requests to outside services, checks the JSON answers' types, and raises tool errors."""
 
 from __future__ import annotations
 

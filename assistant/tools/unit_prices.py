@@ -1,4 +1,4 @@
-"""Tells which models and which of their units have a price, so that no step of an answer uses what can't be billed."""
+"""Polls the prices in the store, to tell which models and units have one, so that the assistant uses no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the header of a GGUF model file: its metadata, and the tensors' names, shapes, types and offsets.
+"""Reads the header of a GGUF model file: metadata, tokenizer, chat template, and tensors' names, shapes and offsets.
 
     tokenizer = read_tokenizer(path)          # -> GGUFTokenizer: tokens, types, merges, pre, chat_template, bos/eos ids
     header = read_header(path)                # -> GGUFHeader

@@ -119,9 +119,9 @@ class SearchDriver:
             self._chosen = step.data.get("chosen")
 
     def start(self) -> list[Command]:
-        """Begin or resume the search, and return the commands with which the worker goes on.
+        """Begin the search, or go on after the steps that `resume` restored; return the worker's first commands.
 
-        They are those of the first step, or of the first one after the restored steps.
+        If the restored steps have chosen a path, it is only chosen again. Called once.
         """
         return self._begin(self._plan()) if self._chosen is None else [self._choose(self._chosen)]
 

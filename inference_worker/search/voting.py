@@ -1,4 +1,4 @@
-"""Counts the votes of a search's answers with equal results, and decides when more answers can't change the winner.
+"""Counts votes of a search's answers by equal results, and decides when more answers would hardly change the leader.
 
 Answers of self-consistency are generated in waves. After each, the search stops if the votes that are left can't change
 the leader, or if the criterion of Adaptive-Consistency holds (Aggarwal et al. 2023): the leader is the more probable of

@@ -1,4 +1,4 @@
-"""Decides when a worker restarts an engine whose steps fail repeatedly although the engine still runs.
+"""Decides when a worker restarts a faulty engine: after 3 failed steps in a minute, not in its first 10 minutes.
 
 Each fault failed only its own request, but may have left damage behind (a corrupt allocator or KV cache). An engine is
 restarted only after a minimum uptime, so that a client who provokes faults can't keep the model loading

@@ -1,4 +1,4 @@
-"""Models that a home's gateways serve, from their `/status`, for commands that check a model's name."""
+"""Reads which models a home's gateways serve, from their `/status`, and notes model names that no worker serves."""
 
 from __future__ import annotations
 

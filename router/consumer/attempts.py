@@ -1,4 +1,4 @@
-"""State of the attempts (runs of jobs) at a worker, and a table to find them by attempt, job or gateway."""
+"""State of a worker's attempts (runs of jobs), a table of them, and ids of recently settled or cancelled jobs."""
 
 from __future__ import annotations
 
@@ -159,7 +159,10 @@ class SteppedAttempt(Attempt):
         self._take_delivered()
 
     def release_step(self, step: Step) -> Delta:
-        """Return the reply (delta) that shows a step to the client; a step that has ended is recorded as delivered."""
+        """Return the reply (delta) that shows a step to the client.
+
+        A step that has ended is recorded as delivered and counts as progress: the attempt need not run solo any more.
+        """
         ended = step.state.ended
         delta = Delta(
             job_id=self.job.id,

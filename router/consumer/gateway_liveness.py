@@ -1,4 +1,4 @@
-"""Detects, at a worker, whether a gateway that can't be reached is dead or is only reconnecting to the broker.
+"""Detects dead gateways at a worker: the broker returned a window, and after a grace period an empty one too.
 
 A returned window can mean that the gateway died: its jobs are cancelled soon. After a restart of the broker it can
 mean that the gateway has not reconnected yet: its jobs run on for a while, and lost replies are sent again on request.

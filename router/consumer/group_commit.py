@@ -1,4 +1,4 @@
-"""Delays a consumer's publishes that are not urgent, so that the broker syncs many of them to disk at once."""
+"""Delays a worker's usage records by up to 50 ms, so that the broker syncs those of several jobs to disk at once."""
 
 from __future__ import annotations
 

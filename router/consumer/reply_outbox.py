@@ -1,8 +1,9 @@
-"""Reply outbox of a worker: sends replies to each gateway in windows (docs/design/queue-topology.md#windows).
+"""Sends a worker's replies to each gateway in windows of about 10 ms; keeps windows while the broker is down.
 
 One window per gateway per step or 10 ms, whichever is longer; at the end of the step for `urgent` replies (a first
 token, a terminal), at once when `WINDOW_BYTES` are collected. While the broker is down windows are kept up to
-`WAITING_BYTES`; a gateway above that is treated as dead. Replies to one gateway stay in order.
+`WAITING_BYTES`; a gateway above that is treated as dead. Replies to one gateway stay in order. See
+docs/design/queue-topology.md#windows.
 
 Consecutive deltas of a choice in one window are merged into one: when steps are shorter than a window, broker and
 gateway have that much less to do.

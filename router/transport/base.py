@@ -198,7 +198,7 @@ class Transport(ABC):
     async def browse(self, queue: str) -> Browser:
         """Open a browser on a durable queue, which gets single messages beside the queue's consumers.
 
-        The browser ends with the connection.
+        The browser ends with the connection; unsettled messages return to the queue when it closes.
         """
 
     @abstractmethod

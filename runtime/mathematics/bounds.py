@@ -1,4 +1,4 @@
-"""Estimates how large the numbers of a computation can become, from its expression and before it is computed.
+"""Refuses expressions whose numbers could become too large, or sums too long, by an estimate before computing.
 
 Python's integers have no limit, so `10^10^10` or `factorial(10^9)` would fill the memory while they are still exact.
 """

@@ -1,4 +1,4 @@
-"""Sends computations of the mathematics tool to sandboxed processes: no files or network, limited memory and time.
+"""Checks the mathematics tool's computations, and runs them in sandboxed processes, limited in memory and time.
 
 Expressions are read and their bounds checked here first, so that what is refused starts no process.
 """

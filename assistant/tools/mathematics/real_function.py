@@ -1,4 +1,4 @@
-"""Evaluates an expression of one variable in floating point, and samples the points of its plot."""
+"""Evaluates expressions in floating point, samples the points of a plot, and finds a zero between two arguments."""
 
 from __future__ import annotations
 

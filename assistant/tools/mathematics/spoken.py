@@ -1,4 +1,4 @@
-"""Converts arithmetic in English and Polish words to the parser's notation: "subtract 17 from 40" to (40) - (17)."""
+"""Converts arithmetic in English or Polish words, and changes such as "80 + 20%", to the parser's notation."""
 
 from __future__ import annotations
 

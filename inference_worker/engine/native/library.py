@@ -88,6 +88,7 @@ class CacheStruct(ctypes.Structure):
     def of(cls, cache: KVCache, *, integer: bool) -> CacheStruct:
         """Create the kernels' structure that describes the number format and the block size of `cache`.
 
+        Called for each call of `Kernels.attention`, and when a decoder binds a cache.
         `integer`: whether prefill attends in integers, except in a float32 cache (ADR 0042).
         """
         form = INT8 if cache.shape.quantised else FLOATS[cache.shape.dtype]

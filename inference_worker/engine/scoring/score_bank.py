@@ -1,4 +1,4 @@
-"""Keeps the scores of a reward model's cached KV blocks, because cached positions have no hidden states to score."""
+"""Prefix cache of a reward model that keeps scores with cached KV blocks, whose positions aren't computed again."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Handles score jobs in the worker process: tokenises candidates with their contexts, and publishes scores."""
+"""Handles score jobs of a cross-encoder or reward model in the worker: tokenises candidates, publishes scores."""

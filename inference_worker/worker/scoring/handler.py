@@ -1,4 +1,4 @@
-"""Runs score jobs in the worker: sends tokenised candidates to the engine and its scores to the gateway."""
+"""Runs score jobs in a worker with a cross-encoder or reward model: the engine scores each tokenised candidate."""
 
 from __future__ import annotations
 

@@ -194,6 +194,8 @@ class RabbitMQTransport(Transport):
     async def browse(self, queue: str) -> Browser:
         """Open a browser on a durable queue, which gets single messages beside the queue's consumers.
 
+        Operators' commands browse dead letters by it. Unsettled messages return to the queue when the browser closes.
+
         Raises:
             BrokerUnavailable: no connection, or no confirm.
         """
