@@ -23,11 +23,13 @@ from inference_worker.search.events import (
     Event,
     Extend,
     Extended,
+    PathScore,
     Score,
     Scored,
     SegmentEnd,
     Unread,
 )
+from inference_worker.search.first_scores import FirstScores
 from inference_worker.search.mathematics import comparison
 from inference_worker.search.paths import Path, PathTree, merge_blank_steps, set_score, split_steps
 from inference_worker.search.results import Extractor, extract_results
@@ -85,6 +87,7 @@ class SearchDriver:
         self._prompt_tokens, self._max_tokens = prompt_tokens, max_tokens
         self._extract = extract
         self._tree = PathTree(max_tokens)
+        self._first_scores = FirstScores("" if search.judge else search.separator)
         self._steps = 0
         """Steps of the search that have ended."""
         self._number = 0
@@ -115,7 +118,11 @@ class SearchDriver:
             self._steps += 1
             self._generated, self._scored = step.data["generated"], step.data["scored"]
             self._billed += sum(part.usage.completion_tokens for part in step.parts if part.model == self._model)
-            self._keep(self._tree.restore(step.data["paths"]))
+            kept = self._tree.restore(step.data["paths"])
+            self._keep(kept)
+            if self._search.method.stepwise and not self._search.lookahead_steps:  # rollouts are in no step
+                for path in kept:
+                    self._first_scores.apply(self._texts(path), path.step_scores or [])
             self._chosen = step.data.get("chosen")
 
     def start(self) -> list[Command]:
@@ -147,7 +154,8 @@ class SearchDriver:
                         path.result = equal.get(path.result, path.result)
                 return self._evaluate()
             case Scored(scores, tokens, written):
-                for path, score in zip(self._candidates, scores, strict=True):
+                for path, scored in zip(self._candidates, scores, strict=True):
+                    score = PathScore(self._first_scores.apply(self._texts(path), scored.steps))
                     set_score(path, score, aggregate(score, self._search.aggregate))
                 return self._end_step(Usage(prompt_tokens=tokens, completion_tokens=written))
             case Unread(tokens, written):

@@ -120,6 +120,8 @@ class PathTree:
             ended = SegmentEnd(record["ended"]) if record["ended"] else None
             path = self._add(record["path"], record["parent"], record["tokens"], ended)
             path.score, path.result = record.get("score"), record.get("result")
+            if "step_scores" in record:
+                path.step_scores = [math.nan if score is None else score for score in record["step_scores"]]
             if record["alive"]:
                 path.token_ids, path.text = record["token_ids"], record["text"]
                 kept.append(path)

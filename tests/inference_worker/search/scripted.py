@@ -73,7 +73,8 @@ class World:
         return Segment(tokens, text, end)
 
     def verify(self, steps: list[str]) -> PathScore:
-        """With few different scores many are equal."""
+        """With few different scores many are equal. The separator at the end of a step is not read."""
+        steps = [step.removesuffix(SEPARATOR) for step in steps]
         scores = [drawn(step) % self.score_levels / (self.score_levels - 1) for step in steps]
         return PathScore(
             [

@@ -224,19 +224,38 @@ def test_paths_that_ended_keep_their_places() -> None:
     driver = World(search).driver()
     driver.start()
     ends = [SegmentEnd.STOP, SegmentEnd.BOUNDARY, SegmentEnd.FULL, *[SegmentEnd.STOP] * 3]
-    driver.receive(Extended(ROOT, [Segment([2], "2 ", end) for end in ends]))
+    driver.receive(Extended(ROOT, [Segment([2], f"{place} ", end) for place, end in enumerate(ends)]))
     commands = driver.receive(Scored([PathScore([score]) for score in (0.5, 0.6, 0.1, 0.2, 0.3, 0.4)], 9))
     assert [(each.path, each.count) for each in commands if isinstance(each, Extend)] == [(2, 3)]
-    driver.receive(Extended(2, [Segment([3], "3 ", SegmentEnd.BOUNDARY)] * 3))
+    driver.receive(Extended(2, [Segment([3], f"{place} ", SegmentEnd.BOUNDARY) for place in range(3)]))
     commands = driver.receive(Scored([PathScore([score]) for score in (0.7, 0.9, 0.8)], 9))
     assert [(each.path, each.prefix) for each in commands if isinstance(each, Extend)] == [(8, [2, 3])]
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_rounding_does_not_decide_between_paths_that_share_their_worst_step(resumed: bool) -> None:
+    world = World(search_of(SearchMethod.BEAM_SEARCH, 1, expansions=2, aggregate=Aggregate.MIN))
+    driver = world.driver()
+    driver.start()
+    driver.receive(Extended(ROOT, [Segment([token], f"{token} ", SegmentEnd.BOUNDARY) for token in (2, 3)]))
+    done, *_ = driver.receive(Scored([PathScore([0.5]), PathScore([0.25])], 9))
+    if resumed:
+        assert isinstance(done, Confirm)
+        driver = world.driver()
+        driver.resume([done.step])
+        driver.start()
+    driver.receive(Extended(1, [Segment([token], f"{token} ", SegmentEnd.BOUNDARY) for token in (3, 4)]))
+    done, *_ = driver.receive(Scored([PathScore([0.4999999, 0.75]), PathScore([0.5000001, 1.0])], 9))
+    assert isinstance(done, Confirm)
+    records = done.step.data["paths"]
+    assert [(each["step_scores"], each["alive"]) for each in records] == [([0.5, 0.75], True), ([0.5, 1.0], False)]
 
 
 def test_paths_that_the_budget_leaves_unscored_have_the_scores_of_their_parents() -> None:
     search = search_of(SearchMethod.DVTS, 2, budget_tokens=36)
     driver = World(search, prompt_tokens=1).driver()
     driver.start()
-    driver.receive(Extended(ROOT, [Segment([2] * 4, "2 2 ", SegmentEnd.BOUNDARY)] * 2))
+    driver.receive(Extended(ROOT, [Segment([2] * 4, text, SegmentEnd.BOUNDARY) for text in ("2 ", "2 2 ")]))
     driver.receive(Scored([PathScore([0.5]), PathScore([0.6])], 20))
     driver.receive(Extended(1, [Segment([3], "3 ", SegmentEnd.STOP)]))
     commands = driver.receive(Extended(2, [Segment([4], "4 ", SegmentEnd.BOUNDARY)]))
@@ -263,7 +282,7 @@ def test_the_verifier_reads_whole_answers_by_their_steps() -> None:
 def test_the_verifier_gets_the_rest_of_the_budget_and_ends_the_search_if_that_is_too_little() -> None:
     driver = World(search_of(SearchMethod.DVTS, 2, budget_tokens=60), prompt_tokens=1).driver()
     driver.start()
-    (score,) = driver.receive(Extended(ROOT, [Segment([2] * 4, "2 2 ", SegmentEnd.BOUNDARY)] * 2))
+    (score,) = driver.receive(Extended(ROOT, [Segment([2] * 4, text, SegmentEnd.BOUNDARY) for text in ("2 ", "2 2 ")]))
     assert isinstance(score, Score)
     assert score.max_tokens == 60
     driver.receive(Scored([PathScore([0.5]), PathScore([0.6])], 20))
