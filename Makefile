@@ -9,7 +9,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points containers-test test-brokers test-mongodb test-bills test-schemas check check-python check-page types format bench overload bench-peers clean
+.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points containers-test test-brokers test-mongodb test-bills test-schemas test-searches check check-python check-page types format bench overload bench-peers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ test-bills: setup-dev ## 300 mixed requests over RabbitMQ: reported, billed and 
 
 test-schemas: setup-dev ## 200 schemas, the real model at temperature 1: every answer validates
 	HEADRACE_TEST_SCHEMAS=200 $(BIN)/pytest tests/inference_worker/structured/test_real_model.py
+
+test-searches: setup-dev ## 20 questions for each search method with a verifier: paths and scores equal plain loops over transformers (some minutes)
+	HEADRACE_TEST_SEARCHES=20 $(BIN)/pytest tests/integration/test_search_parity.py
 
 kill-points: setup-dev ## Answers interrupted at 20 points equal uninterrupted ones: the real model in float32; searches and assistants, with kill -9 of each process in each phase (half an hour)
 	HEADRACE_KILL_POINTS=20 $(BIN)/pytest tests/integration/test_identical_continuation.py

@@ -1,4 +1,7 @@
-"""Tiny random cross-encoders and reward models, saved as they are published, with tokenizers of bytes or letters."""
+"""Tiny random cross-encoders, reward models and a chat model, saved as they are published.
+
+Their tokenizers are of bytes or letters.
+"""
 
 from __future__ import annotations
 
@@ -75,6 +78,12 @@ def save_tagged_model(folder: Path) -> tuple[PreTrainedModel, Tokenizer]:
     """A causal language model, as Math-Shepherd."""
     tokenizer = save_byte_tokenizer(folder, chat=False)
     return _saved(AutoModelForCausalLM, folder, AutoConfig.for_model("mistral", **_sizes())), tokenizer
+
+
+def save_chat_model(folder: Path, **changes: Any) -> tuple[PreTrainedModel, Tokenizer]:
+    """A causal language model with a chat template, which answers what the others score."""
+    tokenizer = save_byte_tokenizer(folder, chat=True)
+    return _saved(AutoModelForCausalLM, folder, AutoConfig.for_model("qwen2", **_sizes() | changes)), tokenizer
 
 
 def save_step_model(folder: Path, architecture: str) -> tuple[PreTrainedModel, dict[str, torch.Tensor], Tokenizer]:
