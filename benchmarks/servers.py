@@ -42,25 +42,36 @@ class ServerFailed(Exception):
 @contextmanager
 def headrace(workspace: PeerWorkspace, *, speculation: str = "auto", activation_bits: int = 16) -> Iterator[Endpoint]:
     """Run `headrace up` with one worker in a temporary home while the context lasts; yield the API's endpoint."""
-    installed = environment.load(LauncherSettings).folder.path
-    with TemporaryDirectory(prefix="headrace-bench-") as folder:
-        home, port = Path(folder), free_port()
-        (home / "store-venv").symlink_to(installed / "store-venv")
-        variables = {
-            "HEADRACE_HOME": folder,
-            "HEADRACE_PORT": str(port),
-            "HEADRACE_RABBITMQ_PORT": str(free_port()),
-            "HEADRACE_RABBITMQ_CONSOLE_PORT": str(free_port()),
-            "HEADRACE_MODEL": str(workspace.model),
-            "HEADRACE_SPECULATION": speculation,
-            "HEADRACE_ACTIVATION_BITS": str(activation_bits),
-            "HEADRACE_MAX_WAIT": "600",  # the other servers reject no request either
-        }
-        command = [sys.executable, "-m", "infra.cli", "up", "--workers", "1"]
-        with running_process(command, variables, f"http://127.0.0.1:{port}/readyz", home / "launcher.log"):
-            lines = (home / "client.env").read_text().splitlines()
-            key = dict(line.split("=", 1) for line in lines)["OPENAI_API_KEY"]
-            yield _endpoint(port, key)
+    variables = {
+        "HEADRACE_SPECULATION": speculation,
+        "HEADRACE_ACTIVATION_BITS": str(activation_bits),
+        "HEADRACE_MAX_WAIT": "600",  # the other servers reject no request either
+    }
+    with (
+        TemporaryDirectory(prefix="headrace-bench-") as folder,
+        headrace_in(Path(folder), workspace.model, variables) as endpoint,
+    ):
+        yield endpoint
+
+
+@contextmanager
+def headrace_in(home: Path, model: Path, variables: Mapping[str, str]) -> Iterator[Endpoint]:
+    """Run `headrace up` with one worker in the home `home` while the context lasts; yield the API's endpoint."""
+    port = free_port()
+    (home / "store-venv").symlink_to(environment.load(LauncherSettings).folder.path / "store-venv")
+    variables = {
+        "HEADRACE_HOME": str(home),
+        "HEADRACE_PORT": str(port),
+        "HEADRACE_RABBITMQ_PORT": str(free_port()),
+        "HEADRACE_RABBITMQ_CONSOLE_PORT": str(free_port()),
+        "HEADRACE_MODEL": str(model),
+        **variables,
+    }
+    command = [sys.executable, "-m", "infra.cli", "up", "--workers", "1"]
+    with running_process(command, variables, f"http://127.0.0.1:{port}/readyz", home / "launcher.log"):
+        lines = (home / "client.env").read_text().splitlines()
+        key = dict(line.split("=", 1) for line in lines)["OPENAI_API_KEY"]
+        yield _endpoint(port, key)
 
 
 @contextmanager

@@ -41,10 +41,8 @@ def test_a_seed_gives_the_same_tasks_and_a_shorter_set_is_their_beginning() -> N
 
 
 def test_known_tasks_are_generated() -> None:
-    problem, equation = (
-        evaluation_tasks(family, language, 1)[0]
-        for family, language in ((Family.WORD_PROBLEM, "en"), (Family.EQUATION, "pl"))
-    )
+    (problem,) = evaluation_tasks(Family.WORD_PROBLEM, "en", 1)
+    (equation,) = evaluation_tasks(Family.EQUATION, "pl", 1)
     assert (
         problem.question
         == "Henry has 4 pencils. Henry gets 3 more and then gives away 6. How many pencils does Henry have now?"
