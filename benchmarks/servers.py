@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +20,7 @@ import httpx
 
 from benchmarks.client import Endpoint
 from benchmarks.peers.llama_cpp import LlamaCpp
-from benchmarks.peers.peer import DTYPE, PeerWorkspace
+from benchmarks.peers.peer import PeerWorkspace
 from benchmarks.peers.vllm import Vllm
 from benchmarks.results import ROOT
 from infra.home import environment
@@ -31,7 +31,6 @@ START_TIMEOUT, STOP_TIMEOUT = 240.0, 60.0
 SLOTS = 64
 """Number of requests that a server may run at the same time."""
 CONTEXT = 2048
-VERIFIER = "verifier"
 
 Server = Callable[[PeerWorkspace], AbstractContextManager[Endpoint]]
 
@@ -41,54 +40,39 @@ class ServerFailed(Exception):
 
 
 @contextmanager
-def headrace(
-    workspace: PeerWorkspace, *, speculation: str = "auto", activation_bits: int = 16, verifier: Path | None = None
-) -> Iterator[Endpoint]:
-    """Run `headrace up` with one worker in a temporary home while the context lasts; yield the endpoint of its API.
-
-    With a model folder `verifier`, a second worker serves that model as `VERIFIER`.
-    """
-    installed = environment.load(LauncherSettings).folder.path
-    with TemporaryDirectory(prefix="headrace-bench-") as folder:
-        home, port, broker_port = Path(folder), free_port(), free_port()
-        (home / "store-venv").symlink_to(installed / "store-venv")
-        variables = {
-            "HEADRACE_HOME": folder,
-            "HEADRACE_PORT": str(port),
-            "HEADRACE_RABBITMQ_PORT": str(broker_port),
-            "HEADRACE_RABBITMQ_CONSOLE_PORT": str(free_port()),
-            "HEADRACE_ASSISTANT": "false",
-            "HEADRACE_MODEL": str(workspace.model),
-            "HEADRACE_SPECULATION": speculation,
-            "HEADRACE_ACTIVATION_BITS": str(activation_bits),
-            "HEADRACE_MAX_WAIT": "600",  # the other servers reject no request either
-            "HEADRACE_MAX_SEARCH_TOKENS": "10000000",
-        }
-        command = [sys.executable, "-m", "infra.cli", "up", "--workers", "1"]
-        with running_process(command, variables, f"http://127.0.0.1:{port}/readyz", home / "launcher.log"):
-            lines = (home / "client.env").read_text().splitlines()
-            key = dict(line.split("=", 1) for line in lines)["OPENAI_API_KEY"]
-            endpoint = _endpoint(port, key)
-            with _verifier_worker(verifier, home, broker_port) if verifier else nullcontext():
-                _listed(endpoint.base_url, key, 2 if verifier else 1)
-                yield endpoint
+def headrace(workspace: PeerWorkspace, *, speculation: str = "auto", activation_bits: int = 16) -> Iterator[Endpoint]:
+    """Run `headrace up` with one worker in a temporary home while the context lasts; yield the endpoint of its API."""
+    variables = {
+        "HEADRACE_SPECULATION": speculation,
+        "HEADRACE_ACTIVATION_BITS": str(activation_bits),
+        "HEADRACE_MAX_WAIT": "600",  # the other servers reject no request either
+    }
+    with (
+        TemporaryDirectory(prefix="headrace-bench-") as folder,
+        headrace_in(Path(folder), workspace.model, variables) as endpoint,
+    ):
+        yield endpoint
 
 
 @contextmanager
-def _verifier_worker(model: Path, home: Path, broker_port: int) -> Iterator[None]:
-    password = (home / "secrets" / "rabbitmq-worker").read_text()
-    ops_port = free_port()
+def headrace_in(home: Path, model: Path, variables: Mapping[str, str]) -> Iterator[Endpoint]:
+    """Run `headrace up` with one worker in the home `home` while the context lasts; yield the API's endpoint."""
+    port = free_port()
+    (home / "store-venv").symlink_to(environment.load(LauncherSettings).folder.path / "store-venv")
     variables = {
         "HEADRACE_HOME": str(home),
-        "HEADRACE_SERVED_MODEL_NAME": VERIFIER,
-        "HEADRACE_AMQP_URL": f"amqp://worker:{password}@127.0.0.1:{broker_port}/headrace",
-        "HEADRACE_CONTROL_SECRET": (home / "secrets" / "control-secret").read_text(),
-        "HEADRACE_OPS_PORT": str(ops_port),
+        "HEADRACE_PORT": str(port),
+        "HEADRACE_RABBITMQ_PORT": str(free_port()),
+        "HEADRACE_RABBITMQ_CONSOLE_PORT": str(free_port()),
+        "HEADRACE_ASSISTANT": "false",
+        "HEADRACE_MODEL": str(model),
+        **variables,
     }
-    command = [sys.executable, "-m", "infra.cli", "worker", "--model", str(model), "--dtype", DTYPE]
-    health = f"http://127.0.0.1:{ops_port}/healthz"
-    with running_process(command, variables, health, home / "verifier.log"):
-        yield
+    command = [sys.executable, "-m", "infra.cli", "up", "--workers", "1"]
+    with running_process(command, variables, f"http://127.0.0.1:{port}/readyz", home / "launcher.log"):
+        lines = (home / "client.env").read_text().splitlines()
+        key = dict(line.split("=", 1) for line in lines)["OPENAI_API_KEY"]
+        yield _endpoint(port, key)
 
 
 @contextmanager
@@ -133,17 +117,11 @@ def _endpoint(port: int, key: str) -> Endpoint:
     Raises:
         ServerFailed: it lists none within `START_TIMEOUT`.
     """
-    base_url = f"http://127.0.0.1:{port}/v1"
-    return Endpoint(base_url, key, _listed(base_url, key, 1)[0])
-
-
-def _listed(base_url: str, key: str, count: int) -> list[str]:
-    """Wait until the server lists `count` models; return their ids."""
-    deadline = time.monotonic() + START_TIMEOUT
+    base_url, deadline = f"http://127.0.0.1:{port}/v1", time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         answer = httpx.get(f"{base_url}/models", headers={"Authorization": f"Bearer {key}"}, timeout=10)
-        if answer.status_code == httpx.codes.OK and len(models := answer.json()["data"]) >= count:
-            return [model["id"] for model in models]
+        if answer.status_code == httpx.codes.OK and (models := answer.json()["data"]):
+            return Endpoint(base_url, key, models[0]["id"])
         time.sleep(0.2)
     raise ServerFailed(f"no model after {START_TIMEOUT:.0f} s")
 

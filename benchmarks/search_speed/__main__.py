@@ -22,13 +22,14 @@ from rich.console import Console
 from transformers import AutoTokenizer
 
 from benchmarks.client import Endpoint, open_session
-from benchmarks.peers.peer import PeerWorkspace
+from benchmarks.peers.peer import DTYPE, PeerWorkspace
 from benchmarks.peers.vllm import Vllm
 from benchmarks.report import print_result
 from benchmarks.results import RESULTS, Row, make_result, write
 from benchmarks.search_speed.client_loop import SearchSize, post, search
 from benchmarks.search_speed.verifier_folder import STEP_TAG, write_verifier
-from benchmarks.servers import VERIFIER, headrace, vllm_server
+from benchmarks.servers import vllm_server
+from benchmarks.test_time_compute.platform import VERIFIER, searching_platform
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 from runtime import logging
@@ -102,8 +103,9 @@ def _servers(workspace: PeerWorkspace, verifier: Path, chosen: Sequence[str]) ->
         [{"role": "user", "content": QUESTION}], tokenize=False, add_generation_prompt=True
     )
     if "headrace" in chosen:
-        with headrace(workspace, speculation="off", verifier=verifier) as endpoint:
-            yield "headrace", _headrace_ways(endpoint, prompt)
+        variables = {"HEADRACE_SPECULATION": "off", "HEADRACE_MAX_SEARCH_TOKENS": "10000000"}
+        with searching_platform(workspace.model, verifier, DTYPE, variables) as platform:
+            yield "headrace", _headrace_ways(platform.endpoint, prompt)
     for name in ("vllm", "vllm-cached"):
         if name in chosen:
             with _vllm(workspace, verifier, cached=name == "vllm-cached") as ways:

@@ -98,7 +98,7 @@ def _head(config: dict[str, Any], step_tag: str) -> ScoringHead:
             return ScoringHead.PAIR
     elif kind == "qwen2" and architecture.endswith("ForProcessRewardModel"):
         return ScoringHead.STEP_MLP
-    elif kind == "qwen2" and architecture.endswith("ForPrmModel"):
+    elif kind in DECODERS and architecture.endswith("ForPrmModel"):
         return ScoringHead.STEP_VALUE
     if kind not in DECODERS:
         raise UnsupportedModel(f"{architecture} of type {kind} is not served: scores need one of {_KNOWN}")

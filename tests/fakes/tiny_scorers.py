@@ -87,11 +87,13 @@ def save_chat_model(folder: Path, **changes: Any) -> tuple[PreTrainedModel, Toke
 
 
 def save_step_model(folder: Path, architecture: str) -> tuple[PreTrainedModel, dict[str, torch.Tensor], Tokenizer]:
-    """A Qwen2 with a head of Qwen2.5-Math-PRM or -RM or Skywork-o1-Open-PRM; returns the base, the head, its tokens."""
-    tokenizer = save_byte_tokenizer(folder, chat=architecture != "Qwen2ForPrmModel")
-    model = _saved(AutoModelForCausalLM, folder, AutoConfig.for_model("qwen2", **_sizes()))
+    """A Qwen2 or Llama with a head of Qwen2.5-Math-PRM or -RM or Skywork-o1-Open-PRM; returns base, head, tokens."""
+    lines = architecture.endswith("ForPrmModel")
+    tokenizer = save_byte_tokenizer(folder, chat=not lines)
+    model_type = architecture.split("For", maxsplit=1)[0].lower()
+    model = _saved(AutoModelForCausalLM, folder, AutoConfig.for_model(model_type, **_sizes()))
     hidden = BASE["hidden_size"]
-    if architecture == "Qwen2ForPrmModel":
+    if lines:
         head = {"v_head.summary.weight": torch.randn(1, hidden), "v_head.summary.bias": torch.randn(1)}
     else:
         labels = 2 if architecture == "Qwen2ForProcessRewardModel" else 1

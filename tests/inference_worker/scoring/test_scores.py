@@ -117,8 +117,9 @@ async def test_qwens_outcome_reward_model(tmp_path: Path) -> None:
     assert close(await scores([QUESTION], ["8\n\n9", ["8", "9"]], raw=True), [reference] * 2)
 
 
-async def test_skyworks_process_reward_model(tmp_path: Path) -> None:
-    base, head, tokenizer = save_step_model(tmp_path, "Qwen2ForPrmModel")
+@pytest.mark.parametrize("architecture", ["Qwen2ForPrmModel", "LlamaForPrmModel"])
+async def test_skyworks_process_reward_model(tmp_path: Path, architecture: str) -> None:
+    base, head, tokenizer = save_step_model(tmp_path, architecture)
     reference = []
     for steps in (STEPS[0], STEPS[2]):
         ids = tokenizer.encode(f"{QUESTION}\n").ids  # begins with <|endoftext|>

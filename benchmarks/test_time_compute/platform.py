@@ -1,0 +1,82 @@
+"""Runs the whole platform (`headrace up`) with a worker of the verifier, for searches by an OpenAI client."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from openai import OpenAI
+
+from benchmarks.client import Endpoint
+from benchmarks.servers import START_TIMEOUT, ServerFailed, headrace_in, running_process
+from infra.launcher.readiness import free_port
+
+VERIFIER = "verifier"
+"""Name under which the verifier is served."""
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A running platform: the endpoint of its API with the generating model, and a client of it."""
+
+    endpoint: Endpoint
+    client: OpenAI
+
+    @property
+    def model(self) -> str:
+        """Return the name of the generating model."""
+        return self.endpoint.model
+
+
+@contextmanager
+def searching_platform(
+    model: Path, verifier: Path | None, dtype: str, settings: Mapping[str, str] | None = None
+) -> Iterator[Platform]:
+    """Run the platform in a temporary home while the context lasts; the verifier, if any, computes in `dtype`.
+
+    `settings` are more environment variables of the platform.
+
+    Raises:
+        ServerFailed: a process did not start, or its model was not listed in time.
+    """
+    with TemporaryDirectory(prefix="headrace-bench-") as folder:
+        home, broker = Path(folder), free_port()
+        variables = {"HEADRACE_RABBITMQ_PORT": str(broker), "HEADRACE_MAX_WAIT": "600", **(settings or {})}
+        with headrace_in(home, model, variables) as endpoint:
+            client = OpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key, timeout=600, max_retries=0)
+            platform = Platform(endpoint, client)
+            if verifier is None:
+                yield platform
+                return
+            with _verifier_worker(home, broker, verifier, dtype):
+                _wait_until_listed(client)
+                yield platform
+
+
+@contextmanager
+def _verifier_worker(home: Path, broker: int, verifier: Path, dtype: str) -> Iterator[None]:
+    """Run a worker of the verifier at the RabbitMQ node of the platform in `home` while the context lasts."""
+    password, secret = ((home / "secrets" / name).read_text().strip() for name in ("rabbitmq-worker", "control-secret"))
+    variables = {
+        "HEADRACE_AMQP_URL": f"amqp://worker:{password}@127.0.0.1:{broker}/headrace",
+        "HEADRACE_CONTROL_SECRET": secret,
+    }
+    port = free_port()
+    command = [sys.executable, "-m", "infra.cli", "worker", "--model", str(verifier), "--dtype", dtype]
+    command += ["--served-model-name", VERIFIER, "--threads", "1", "--ops-port", str(port), "--id", VERIFIER]
+    with running_process(command, variables, f"http://127.0.0.1:{port}/healthz", home / "verifier.log"):
+        yield
+
+
+def _wait_until_listed(client: OpenAI) -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < deadline:
+        if VERIFIER in {model.id for model in client.models.list()}:
+            return
+        time.sleep(0.2)
+    raise ServerFailed(f"no verifier after {START_TIMEOUT:.0f} s")
