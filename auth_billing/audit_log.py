@@ -1,4 +1,4 @@
-"""The audit log: stores which administrator did what, when, and from which address. Entries are append-only.
+"""The append-only audit log: stores who did what (administrators' actions, sign-ins), when, from which address.
 
 Callers (API routes, the chat's API, the command line) record an entry after the action has succeeded. Its `details`
 must not contain a secret, a password or a key's text.

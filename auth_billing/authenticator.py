@@ -1,4 +1,4 @@
-"""Authenticates API keys, and describes the callers of gateway and chat (a key or a signed-in user) as principals."""
+"""Authenticates API keys, with a cache, and describes callers of gateway and chat (keys or users) as principals."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Creates the development account: the organisation, project and API key of a new installation without users.
+"""Creates the development account, returns its API key: the known one if valid, else a new one, old ones revoked.
 
-Only the launchers for development create it; a production platform has no default key.
+It is the organisation, project and API key of a new installation without users. Only the launchers for development
+create it; a production platform has no default key.
 """
 
 from __future__ import annotations

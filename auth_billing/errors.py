@@ -1,4 +1,6 @@
-"""Exception classes of `auth_billing` (sign-in, rate limits, billing); `gateway/errors.py` maps them to HTTP responses.
+"""Exceptions of sign-in, rate limits and billing; gateway and chat API map them to HTTP responses in a table each.
+
+The tables are in `gateway/http/http_errors.py` and `chat_ui/errors.py`.
 
 AccountError
 ├── InvalidApiKey, StoreUnavailable, RecordRefused, NoPrice, AlertNotSent, MailNotSent

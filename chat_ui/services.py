@@ -1,4 +1,4 @@
-"""Bundles the services that routes of the chat API use, and finds them for a request."""
+"""Bundles the services of the chat API's routes; finds a request's services and address; writes audit entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the settings of sessions, sign-up, mail and the identity provider, once at start-up of the gateway process."""
+"""Reads the web chat's settings (sessions, sign-up, storage limit, mail, identity provider), once at start-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides the usage of an upstream's answer, for billing: the reported one if plausible, else an estimate.
+"""Decides the billed usage of an upstream's answer: as reported if plausible, else estimated; bounds job tokens.
 
 A missing or implausible report must make an answer neither free nor expensive. There is no tokenizer for the estimate:
 a piece of the stream with log probabilities has as many tokens as those; any other has at least one token (servers send

@@ -1,4 +1,4 @@
-"""Creates, lists, changes and revokes API keys: those of an organisation's projects, and its own admin keys.
+"""Creates, lists, renames, rotates and revokes API keys of an organisation's projects, and its own admin keys.
 
 Each change that ends a key is published to all gateways, which then confirm it with the store (`key_cache.py`); a
 gateway that misses the message does so within seconds.

@@ -1,7 +1,7 @@
-"""Loads the pepper: the installation's secret that API keys are hashed with, in a private file since the first start.
+"""Loads the pepper, the secret that hashes API keys and tokens, and derives the workers' control-message secret.
 
-Back it up, apart from the store: without it every API key of the installation is invalid. Processes on several machines
-must have the same one in their settings.
+The first start creates the pepper in a private file. Back it up, apart from the store: without it every API key of the
+installation is invalid. Processes on several machines must have the same one in their settings.
 """
 
 from __future__ import annotations

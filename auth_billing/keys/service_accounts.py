@@ -1,6 +1,7 @@
-"""Manages service accounts: owners of API keys that are not people. A key's `user` is the id of its user or account.
+"""Manages service accounts (owners of API keys that are not people); deleting one does not revoke its keys.
 
-Deleting one does not revoke its keys: the caller does, with `KeySet(user=...)`.
+A key's `user` is the id of its user or account. The caller that deletes an account revokes its keys, with
+`KeySet(user=...)`.
 """
 
 from __future__ import annotations

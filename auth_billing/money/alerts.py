@@ -1,4 +1,4 @@
-"""Sends alerts about budgets and low credit: one per threshold and month, even if the sending process dies.
+"""Sends the operator alerts about budgets and low credit: one per threshold and month, even if the sender dies.
 
 Alerts that are due are derived from the accounts, off the path of holds and settlements. An alert is stored before it
 is sent, under an id derived from its subject, and the process that claims it sends it. It may arrive twice (if the

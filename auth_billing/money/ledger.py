@@ -1,4 +1,4 @@
-"""Makes the ledger entries of settled jobs. Double entry: each entry moves an amount from one account to another."""
+"""Builds the double-entry ledger entry of a settled job, unstored: the cost moves from the customer to revenue."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Webhook client: posts events to the operator's URL, signed as Standard Webhooks specifies (OpenAI's SDK verifies it).
+"""Webhook client: posts billing alerts to the operator's URL, signed as Standard Webhooks specifies.
 
     webhook-id: ID    webhook-timestamp: Unix seconds
     webhook-signature: v1,base64(HMAC-SHA256(secret, "ID.TIMESTAMP.BODY"))
 
-Only the operator sets the URL; no tenant's input is part of it. Redirects are not followed, and only the status of a
-response is read.
+OpenAI's SDK verifies the signature. Only the operator sets the URL; no tenant's input is part of it. Redirects are not
+followed, and only the status of a response is read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Manages the members of an organisation and their roles, and checks who may change them.
+"""Manages an organisation's members and roles, checks permissions; removal ends keys, sessions and invitations.
 
 Removing a member also ends what the member could use later: API keys, browser sessions and pending invitations. They
 are ended after the membership. Code that creates one checks the membership afterwards, so none is missed.

@@ -1,4 +1,4 @@
-"""Creates organisations and their projects. A project groups API keys, budgets and rate limits."""
+"""Creates organisations; creates, finds, renames and archives projects, which group API keys, budgets and limits."""
 
 from __future__ import annotations
 

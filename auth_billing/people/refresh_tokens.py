@@ -1,8 +1,8 @@
-"""Makes and parses refresh tokens `<session id>.<256 random bits>`: each is good for one use, and stored as a digest.
+"""Makes and parses one-use refresh tokens; a used one seals its successor, for clients that send it again.
 
-When a token is used, its successor is stored sealed with the used token. For a few seconds, a client that still sends
-the used one (a second tab, a browser whose response was lost) gets the same successor. The seal can't be opened without
-the used token, not even with access to the store.
+A token is `<session id>.<256 random bits>`, and is stored as a digest. When it is used, its successor is stored sealed
+with the used token. For a few seconds, a client that still sends the used one (a second tab, a browser whose response
+was lost) gets the same successor. The seal can't be opened without the used token, not even with access to the store.
 """
 
 from __future__ import annotations

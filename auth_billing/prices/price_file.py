@@ -1,4 +1,4 @@
-"""Parses the operator's price file: TOML, in USD per million tokens.
+"""Reads and parses the operator's TOML price file and the prices in a proxy's catalogue (USD per million tokens).
 
     [default]                       # models without an entry of their own
     input = "0.02"

@@ -1,4 +1,4 @@
-"""Computes the cost of usage from the prices of tokens and units, and finds a model's price in a price list.
+"""Defines price lists, finds a model's rate (nano-USD per token and unit), and computes the exact cost of usage.
 
 Amounts are integer nano-USD, never rounded (docs/design/money.md#amounts).
 """

@@ -1,7 +1,7 @@
-"""Looks up the rate limits of subjects, with a cache: the operator's, which an organisation's administrators can lower.
+"""Looks up, with a cache, and changes subjects' rate limits: the operator's, which administrators can only lower.
 
-A change takes effect here at once, and in other gateways within `CACHE_TTL`; units that these have leased are returned
-within another second (`lease.py`).
+The administrators are those of the subject's organisation. A change takes effect here at once, and in other gateways
+within `CACHE_TTL`; units that these have leased are returned within another second (`lease.py`).
 """
 
 from __future__ import annotations

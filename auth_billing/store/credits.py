@@ -1,4 +1,4 @@
-"""MongoDB store of credit: ledger entries with a `number`, and how many of them each account has applied.
+"""MongoDB store of credit: numbered ledger entries and withdrawals, and how many of them each account has applied.
 
     ledger   {..., kind: "topup" | "promo" | "refund", number: int, reference: str, job: only of refunds, reason?: str}
              {..., kind: "withdrawal", withdrawal: int (its number), reference, reason?}

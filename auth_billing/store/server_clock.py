@@ -1,6 +1,6 @@
-"""Reads the database server's clock: one clock for all processes that share a store.
+"""Returns the MongoDB server's time, for rate-limit buckets: read every 10 s, extrapolated locally in between.
 
-It is read every few seconds and extrapolated by this process's monotonic clock in between.
+So all processes that share a store use one clock.
 """
 
 from __future__ import annotations

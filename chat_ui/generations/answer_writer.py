@@ -1,4 +1,4 @@
-"""Writes one answer of the chat: calls the model, collects the text, stores progress, ends in exactly one state."""
+"""Writes one chat answer under a lease: calls the model, stores progress; ends it or leaves it to another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gives conversations titles: written by the model that answered, or else the first words of the question.
+"""Gives conversations titles, by the answering model or from the question's first words, and indexes answers.
 
 A title is a separate short request, billed to the conversation's owner. It starts after the answer and has a timeout.
 """

@@ -1,4 +1,4 @@
-"""Size limits of conversations, messages and searches: far above normal use, low enough to protect other users."""
+"""Constants that limit sizes and numbers of conversations, messages, presets and searches, far above normal use."""
 
 from __future__ import annotations
 

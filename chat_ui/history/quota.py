@@ -1,7 +1,7 @@
-"""Limits the number of conversations per person by a cached count, because counting in the store is slow.
+"""Limits conversations per person, roughly: a count cached per process for 10 minutes, renewed before a refusal.
 
-Between two counts only additions of this process are seen; deletions and other processes' additions are seen late. The
-quota protects the store from being filled and need not be exact.
+The limit protects the store from being filled and need not be exact. Between two counts only additions of this process
+are seen; deletions and other processes' additions are seen late. Counting in the store is slow.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class ConversationQuota:
         """Count `more` conversations that the caller will create, in this process's cached count of the owner's
         conversations.
 
-        Approximate: other processes' additions, and all deletions, are seen up to `COUNT_TTL` seconds late.
+        Approximate: other processes' additions are seen up to `COUNT_TTL` seconds late. Conversations are counted again
+        before the owner is refused.
 
         Raises:
             ConversationFull: the owner would have more than `MAX_CONVERSATIONS`.

@@ -346,8 +346,9 @@ class ShareStore(Protocol):
         ...
 
     async def find(self, digest: bytes) -> tuple[Owner, str, float | None] | None:
-        """Return what the share link whose token has this digest shows: the owner, the conversation's id, and `joined`
-        (`None`: not stored); `None` if there is no such link.
+        """Return the owner and the conversation's id of the share link whose token has this digest, and when the
+        owner's membership began as the link was made (Unix seconds; `None`: not stored); `None` if there is no such
+        link. The link is void if the owner's membership has another beginning now.
         """
         ...
 

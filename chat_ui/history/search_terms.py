@@ -1,4 +1,7 @@
-"""Extracts search terms from texts: words without case, accents and strokes (`Łódź` is found as `lodz`)."""
+"""Extracts search terms from texts and queries (words without case, accents and strokes), and excerpts of matches.
+
+`Łódź` is found as `lodz`.
+"""
 
 from __future__ import annotations
 

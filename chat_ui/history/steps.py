@@ -1,4 +1,4 @@
-"""Stores the steps of an answer: what an assistant or a search did before the text, shown as cards in the chat.
+"""Defines an answer's steps (what an assistant or a search did before its text), and cuts them to storage limits.
 
 The data of steps is untrusted: it comes from tools and from imported files, and is stored only within limits.
 """

@@ -1,4 +1,4 @@
-"""Authenticates requests to the chat API and protects them against CSRF, as FastAPI dependencies of its routes.
+"""Checks session, role and CSRF protection of requests to the chat API, as FastAPI dependencies; sets body limits.
 
 A request that changes something must carry `Content-Type: application/json` (which a form of another site can't send),
 this site's `Origin` (which browsers add and pages can't change), and the session's CSRF token, which only this site's

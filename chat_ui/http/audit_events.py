@@ -1,4 +1,4 @@
-"""Writes audit log entries of the chat API: new members of an organisation, and failed sign-ins."""
+"""Writes audit log entries of new members and of failed sign-ins (one per account and 10 minutes) in the chat API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the HTTP responses of the chat API: JSON with `Cache-Control: no-store`."""
+"""Builds the chat API's JSON responses (`no-store`), and reads the signed-in user and members for them."""
 
 from __future__ import annotations
 

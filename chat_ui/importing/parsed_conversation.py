@@ -1,4 +1,4 @@
-"""Converts conversations parsed from an export file to records of the chat, within the chat's size limits.
+"""Converts conversations parsed from export files to chat records within size limits; reads untrusted JSON fields.
 
 Files are untrusted: times, texts and sizes are checked, and conversations that are too large or invalid are skipped
 with a reason. Ids are digests of the owner and the content, so importing a conversation again gives the same ids.

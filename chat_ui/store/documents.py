@@ -1,4 +1,4 @@
-"""Converts records of conversations, messages and presets to MongoDB documents and back."""
+"""Converts the chat's conversations, messages and presets to MongoDB documents and back; builds filters by owner."""
 
 from __future__ import annotations
 

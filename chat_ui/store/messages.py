@@ -1,9 +1,9 @@
-"""MongoDB store of messages: `messages {_id, organisation, user, conversation, parent, role, text, ...}`.
+"""MongoDB stores of messages, and of the leases of answers in progress: `messages {_id, organisation, user, ...}`.
 
-An answer in progress also has `open` (its conversation's id), `lease` (end of its writer's lease, 0: no writer) and
-`writer`; the two sparse indexes over them stay small. Progress may be lost in a crash of the store, the final state may
-not. Changes are an update by `_id` and then a read, because `find_one_and_update` makes the embedded store scan every
-document.
+Other fields are `conversation`, `parent`, `role` and `text`. An answer in progress also has `open` (its conversation's
+id), `lease` (end of its writer's lease, 0: no writer) and `writer`; the two sparse indexes over them stay small.
+Progress may be lost in a crash of the store, the final state may not. Changes are an update by `_id` and then a read,
+because `find_one_and_update` makes the embedded store scan every document.
 """
 
 from __future__ import annotations

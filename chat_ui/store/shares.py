@@ -30,8 +30,9 @@ class MongoShareStore:
         await self._shares.delete_one(owned_by(owner, _id=conversation_id))
 
     async def find(self, digest: bytes) -> tuple[Owner, str, float | None] | None:
-        """Return what the share link whose token has this digest shows: the owner, the conversation's id, and `joined`
-        (`None`: not stored); `None` if there is no such link.
+        """Return the owner and the conversation's id of the share link whose token has this digest, and when the
+        owner's membership began as the link was made (Unix seconds; `None`: not stored); `None` if there is no such
+        link. The link is void if the owner's membership has another beginning now.
         """
         document = await self._shares.find_one({"digest": digest})
         return None if document is None else (owner_from(document), document["conversation"], document.get("joined"))

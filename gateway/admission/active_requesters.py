@@ -1,4 +1,4 @@
-"""Tracks the requesters that use a model at this gateway at present, by the time of their latest request."""
+"""Tracks which requesters sent this gateway a request for one model within the last minute, in order of time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Counts and limits the gateway's connections that have not authenticated yet, per client address.
+"""Limits connections per client address that have not authenticated at the gateway within a grace period.
 
-Only connections older than a grace period count, because many clients behind one address may connect at the same
-moment, and each authenticates with its first request.
+Younger connections do not count, because many clients behind one address may connect at the same moment, and each
+authenticates with its first request.
 """
 
 from __future__ import annotations

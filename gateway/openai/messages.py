@@ -1,4 +1,4 @@
-"""Models of chat messages by role. Content is a string or a list of parts: text, and images in users' messages."""
+"""Models of chat messages by role, with text and images; checks them and converts them to the form in jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configures the OpenID Connect provider and the roles that its groups give; checked at start-up."""
+"""Defines and checks the configuration of an OpenID Connect provider, and the roles that its groups give."""
 
 from __future__ import annotations
 

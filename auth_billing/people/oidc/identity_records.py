@@ -1,4 +1,4 @@
-"""Defines the stored form of identities (accounts at an OpenID Connect provider), and the interface of their store."""
+"""Defines identities at an OpenID Connect provider, and the store interface of these and of used sign-in states."""
 
 from __future__ import annotations
 

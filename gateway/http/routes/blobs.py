@@ -1,7 +1,7 @@
-"""Route of `GET /v1/blobs/{blob_id}`, an extension: images and files, at signed addresses that need no API key.
+"""Route of `GET /v1/blobs/{blob_id}`: images and files at signed URLs that need no API key; makes such URLs.
 
-The content came from models or other servers and is not trusted: browsers show images only, as what they are declared
-to be, and run nothing of it.
+The route is an extension. The content came from models or other servers and is not trusted: browsers show images only,
+as what they are declared to be, and run nothing of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Routes of `GET /v1/models` and `GET /v1/models/{id}`; an id may contain slashes."""
+"""Routes of `GET /v1/models` and `/v1/models/{id}`: models served within the last hour that the caller may use.
+
+An id may contain slashes.
+"""
 
 from __future__ import annotations
 

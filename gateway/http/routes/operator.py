@@ -1,6 +1,6 @@
-"""Routes of `/v1/operator`, an extension for operators: organisations and their credit, prices, usage of all.
+"""Routes of `/v1/operator`, for admin keys of the operator's organisation: credit and usage of all, and prices.
 
-They take admin API keys of the operator's organisation, as `/v1/organization` takes those of any.
+The routes are an extension. `/v1/organization` takes admin API keys of any organisation.
 """
 
 from __future__ import annotations

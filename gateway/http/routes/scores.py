@@ -1,4 +1,4 @@
-"""Routes of `POST /v1/score` and `POST /v1/rerank`: one job for all candidates of a request."""
+"""Routes of `POST /v1/score` and `/v1/rerank`: a reward model or cross-encoder scores all candidates in one job."""
 
 from __future__ import annotations
 

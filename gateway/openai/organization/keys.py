@@ -1,4 +1,4 @@
-"""Request and response models of API keys, admin keys and service accounts in `/v1/organization`.
+"""Models of API keys, admin keys and service accounts in `/v1/organization`; converts key ids to clients' form.
 
 Source: `ProjectApiKey`, `ProjectServiceAccount`, `AdminApiKey` and their requests in OpenAI's specification; scopes,
 models and expiry are extensions. A key's `value` is its secret text, which only the response that creates it contains.

@@ -1,4 +1,7 @@
-"""HTTP routes of the organisation's API keys: `/api/admin/keys`. Only the response that creates a key has its text."""
+"""HTTP routes of `/api/admin/keys`: administrators list, create and revoke API keys, and rotate their own.
+
+Only the response that creates or rotates a key has its text.
+"""
 
 from __future__ import annotations
 

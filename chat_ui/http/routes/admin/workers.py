@@ -1,4 +1,4 @@
-"""HTTP route of workers, models and queue lengths, from heartbeats: `GET /api/admin/workers`."""
+"""HTTP route of workers, models and queue lengths from heartbeats, only for operators: `GET /api/admin/workers`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Authorises callers of the organisation API, as a dependency that each of its routes declares before its body.
+"""Authorises callers of the organisation API: an admin API key with the route's scope, of a current administrator.
 
-A caller needs an admin key with the route's scope, whose owner is currently an administrator or owner.
+Each route declares this FastAPI dependency before its body. An admin key that the operator made has no owner; the owner
+of any other must now be an administrator or owner of the organisation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Routes of `/v1/organization/usage/{completions,embeddings,images}` and `/costs`: report rollups of settled jobs."""
+"""Routes of `/v1/organization/usage/{completions,embeddings,images}` and `/costs`: settled jobs by time and group."""
 
 from __future__ import annotations
 
