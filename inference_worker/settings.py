@@ -108,7 +108,9 @@ _IMAGE_SIZE = re.compile(r"[1-9]\d{1,3}x[1-9]\d{1,3}")
 
 
 def parse_image_sizes(value: object) -> object:
-    """Convert the setting of image sizes, such as "1024x1024,1024x768", to a tuple of sizes; other types pass through.
+    """Split the setting of image sizes, such as "1024x1024,1024x768", into a tuple of checked strings like "1024x1024".
+
+    Values of other types are returned as they are.
 
     Raises:
         ValueError: the string is not a list of sizes.

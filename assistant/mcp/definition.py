@@ -1,4 +1,4 @@
-"""Reads the definitions of MCP servers' tools, within limits, and computes the fingerprints that operators approve.
+"""Lists MCP servers' tools, checks them against limits, and hashes each tool (SHA-256), which operators approve.
 
 The description and the schema of a tool are text that a model reads before it decides. Their fingerprint is what the
 operator approves: if one character of them changes, it is another one.

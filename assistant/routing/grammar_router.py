@@ -1,4 +1,4 @@
-"""Chooses the tool for a question by a model whose output a grammar limits to tools' names, after a cached prefix."""
+"""Chooses the tool for a question, and on request its arguments, by a model held to them by a grammar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creates user accounts: by an invitation or, where the operator allows it, by self-registration with an organisation.
+"""Creates user accounts by invitation or self-registration, makes existing users members, and signs all of them in.
 
 A client can't choose its role, ids or credit: the invitation sets the role, and a self-registered organisation has no
 credit. An interrupted sign-up can be started again until its invitation is used up.

@@ -103,7 +103,11 @@ def _servers(workspace: PeerWorkspace, verifier: Path, chosen: Sequence[str]) ->
         [{"role": "user", "content": QUESTION}], tokenize=False, add_generation_prompt=True
     )
     if "headrace" in chosen:
-        variables = {"HEADRACE_SPECULATION": "off", "HEADRACE_MAX_SEARCH_TOKENS": "10000000"}
+        variables = {
+            "HEADRACE_SPECULATION": "off",
+            "HEADRACE_MAX_SEARCH_TOKENS": "10000000",
+            "HEADRACE_MAX_CHOICES": "128",  # the loop's first request has all continuations
+        }
         with searching_platform(workspace.model, verifier, DTYPE, variables) as platform:
             yield "headrace", _headrace_ways(platform.endpoint, prompt)
     for name in ("vllm", "vllm-cached"):

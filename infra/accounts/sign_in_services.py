@@ -1,4 +1,4 @@
-"""Factory of the web chat's sign-in services; makes the first owner's start link, invitation links and reset links."""
+"""Builds the sign-in services and reset mails of the chat API; makes invitations and links for CLI and launcher."""
 
 from __future__ import annotations
 

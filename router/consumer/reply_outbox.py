@@ -69,9 +69,9 @@ class ReplyOutbox:
         self.replay_buffer = ReplayBuffer()
 
     def put(self, gateway: str, reply: Reply, *, urgent: bool = False) -> None:
-        """Queue one reply to `gateway`, sent by the next `flush_due` if `urgent`, else after `INTERVAL`.
+        """Queue one reply to `gateway`, and keep it for `replay`.
 
-        A full window is sent at once.
+        An `urgent` reply is sent by the next `flush_due`, a full window at once, and any other after `INTERVAL`.
         """
         size = _size(reply)
         if not isinstance(reply, ResumeRequest | AttemptReport):

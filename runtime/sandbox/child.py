@@ -54,7 +54,9 @@ def main(work: str, memory_bytes: str, cpu_seconds: str, source: str) -> None:
 
 
 def run_work(function: Work, source: int) -> None:
-    """Run `function` in this confined process on the order from standard input; write its messages to standard output.
+    """Run `function` in this confined process on the bytes of standard input, and write its messages.
+
+    Each message goes to standard output after its length in 4 bytes, big-endian.
 
     `source` is the descriptor of the file that the function reads.
     """

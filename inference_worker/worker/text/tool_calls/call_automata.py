@@ -1,4 +1,4 @@
-"""Recognises one tool call in generated text, character by character, in the two notations that models use.
+"""Recognises one tool call character by character: a JSON object, or a name before its arguments, `name[ARGS]{...}`.
 
     {"name": "weather", "arguments": {"city": "Łódź"}}
     weather[ARGS]{"city": "Łódź"}
