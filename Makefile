@@ -9,7 +9,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points containers-test test-brokers test-mongodb test-bills test-schemas test-searches check check-python check-page types format bench overload bench-peers clean
+.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points containers-test test-brokers test-mongodb test-bills test-schemas test-searches check check-python check-page types format bench overload bench-peers bench-search-accuracy clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -7,7 +7,6 @@ Face's search-and-learn, except that `n` counts what goes on after a step, not t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -27,6 +26,7 @@ from router.messages import (
     ExtractionKind,
     Search,
     SearchMethod,
+    estimated_reading,
 )
 
 DEFAULT_ANSWERS = 8
@@ -37,10 +37,7 @@ DEFAULT_EXPANSIONS = 4
 DEFAULT_STEP_TOKENS = 256
 DEFAULT_LOOKAHEAD = 1
 MAX_PATTERN = 512
-VERIFIER_TOKENS = 1.5
-"""Most tokens that a verifier is assumed to read for each token of the model, as workers assume it."""
-JUDGE_TOKENS = 80
-"""Most tokens that a chat model is assumed to read beside conversation and path, as workers assume it."""
+
 
 NOT_WITH_SEARCH: Mapping[str, Refused] = {
     "n": Refused("it has one answer; 'test_time_compute.n' is the number of paths", (1,)),
@@ -206,8 +203,7 @@ class SearchOptions(ApiModel):
         Without a budget of the request it is the most that the search can use, at most `max_budget`: each path has up
         to `answer_tokens`, and the verifier reads it and up to `prompt_tokens` before it, after each step.
         """
-        read = prompt_tokens + answer_tokens + (JUDGE_TOKENS if judge else 0)
-        used = math.ceil(VERIFIER_TOKENS * read) if verifier else answer_tokens
+        used = estimated_reading(prompt_tokens + answer_tokens, judge=judge) if verifier else answer_tokens
         continuations = self._continuations
         rounds = (self.max_steps or MAX_STEPS) if self.stepwise else 1
         return Search(

@@ -8,7 +8,6 @@ not been interrupted.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -35,14 +34,10 @@ from inference_worker.search.paths import Path, PathTree, merge_blank_steps, set
 from inference_worker.search.results import Extractor, extract_results
 from inference_worker.search.selection import aggregate, best_answer, best_of_each_tree, best_overall
 from inference_worker.search.voting import count_votes, settled, wave_size
-from router.messages import Search, SearchMethod, Step, StepState, Usage, UsagePart
+from router.messages import Search, SearchMethod, Step, StepState, Usage, UsagePart, estimated_reading
 
 KIND = "search"
 """`Step.kind` of a search's steps."""
-VERIFIER_TOKENS = 1.5
-"""Most tokens that a verifier is assumed to read for each token of the generator: tokenisers and templates differ."""
-JUDGE_TOKENS = 80
-"""Most tokens that a chat model is assumed to read beside conversation and path: the question for a grade."""
 MAX_TEXT_BYTES = 4 * 1024 * 1024
 """Most bytes of paths' texts in one message: a text may double as JSON, and the broker takes messages of 16 MiB."""
 
@@ -199,9 +194,9 @@ class SearchDriver:
 
     def _can_read(self, lengths: list[int]) -> bool:
         """Whether the budget lets the verifier read paths of these numbers of tokens, and the prompt before each."""
-        around = self._prompt_tokens + (JUDGE_TOKENS if self._search.judge else 0)
-        estimate = sum(math.ceil(VERIFIER_TOKENS * (around + length)) for length in lengths)
-        return self._scored + estimate <= self._search.budget_tokens
+        search = self._search
+        estimate = sum(estimated_reading(self._prompt_tokens + length, judge=search.judge) for length in lengths)
+        return self._scored + estimate <= search.budget_tokens
 
     def _begin(self, plan: list[Extend]) -> list[Command]:
         if not plan:

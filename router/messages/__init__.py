@@ -82,6 +82,7 @@ from router.messages.search import (
     ExtractionKind,
     Search,
     SearchMethod,
+    estimated_reading,
 )
 from router.messages.steps import Step, StepState
 from router.messages.usage import Outcome, Receipt, ReportedUsage, Settlement, UsageRecord

@@ -6,6 +6,7 @@ tokens), have a verifier score them, and go on with the best; methods without st
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Annotated
 
@@ -16,8 +17,20 @@ MAX_PATHS = 64
 MAX_CANDIDATES = 256
 """Most paths that are scored together: `n` times `expansions`."""
 MAX_STEPS = 64
+VERIFIER_TOKENS = 1.5
+"""Most tokens that a verifier is assumed to read for each token of the generator: tokenisers and templates differ."""
+JUDGE_TOKENS = 80
+"""Most tokens that a judge is assumed to read beside conversation and path: the question for a grade."""
 MAX_LOOKAHEAD = 8
 """Most steps that are looked ahead."""
+
+
+def estimated_reading(tokens: int, *, judge: bool) -> int:
+    """Return the most tokens that a verifier is assumed to read of a conversation and path with `tokens` tokens.
+
+    Gateways size budgets by it, and workers decide by it whether a step's paths are scored.
+    """
+    return math.ceil(VERIFIER_TOKENS * (tokens + (JUDGE_TOKENS if judge else 0)))
 
 
 class SearchMethod(StrEnum):

@@ -73,8 +73,7 @@ class _TooManyTokens(Exception):
 
 
 async def grades_of(command: Score, attempt: SearchAttempt, children: ChildJobs, *, deadline: float) -> Scored | Unread:
-    """Have a chat model grade the paths of `command`, by one child job for each path, and return the grades as
-    `Scored`.
+    """Have a chat model grade the paths of `command`, by one child job for each path; return the grades as scores.
 
     A grade is 0 to 1, or NaN for a path that the judge did not grade. `Unread` once child jobs with more tokens than
     the judge may read have started; the others are cancelled. Cancelling the call cancels the child jobs.
@@ -148,6 +147,6 @@ def _grade(text: str, logprobs: list[TokenLogprob]) -> float:
         for each in position.top
         if each.text.strip() in _DIGITS
     ]
-    if total := math.fsum(probability for _, probability in probabilities):
-        return math.fsum(digit * probability for digit, probability in probabilities) / total / HIGHEST
+    if of_digits := math.fsum(probability for _, probability in probabilities):
+        return math.fsum(digit * probability for digit, probability in probabilities) / of_digits / HIGHEST
     return _DIGITS.get(text.strip()[:1], math.nan) / HIGHEST

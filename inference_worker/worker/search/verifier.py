@@ -1,4 +1,4 @@
-"""Has the paths of a search scored by its verifier: a child job at a cross-encoder or reward model."""
+"""Has the paths of a search scored by its verifier: one child job at a reward model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.search_speed`: measures a beam search with a verifier, as one request and as a client loop.
+"""`python -m benchmarks.test_time_compute.speed`: times a beam search as one request, and as a client's loop.
 
 Ways, in turns: one request with `test_time_compute`; a client's loop of requests to Headrace; the same loop on vLLM's
 servers of generator and verifier, as they are, and with the verifier's prefix cache forced on. Both models have the
@@ -26,10 +26,10 @@ from benchmarks.peers.peer import DTYPE, PeerWorkspace
 from benchmarks.peers.vllm import Vllm
 from benchmarks.report import print_result
 from benchmarks.results import RESULTS, Row, make_result, write
-from benchmarks.search_speed.client_loop import SearchSize, post, search
-from benchmarks.search_speed.verifier_folder import STEP_TAG, write_verifier
 from benchmarks.servers import vllm_server
+from benchmarks.test_time_compute.client_loop import SearchSize, post, search
 from benchmarks.test_time_compute.platform import VERIFIER, searching_platform
+from benchmarks.test_time_compute.random_verifier import STEP_TAG, write_verifier
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 from runtime import logging
@@ -45,7 +45,7 @@ console = Console(highlight=False)
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run `python -m benchmarks.search_speed`: install vLLM, run each way in turns, and write `search-speed.json`."""
+    """Install vLLM, run each way in turns, print the table and write `search-speed.json`."""
     arguments = _parser().parse_args(words)
     logging.configure("benchmark", level="warning")
     settings = environment.load(LauncherSettings)
@@ -85,7 +85,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.search_speed")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.test_time_compute.speed")
     parser.add_argument("--paths", default="4,16,64", help="numbers of paths after each step, separated by commas")
     parser.add_argument("--expansions", type=int, default=4)
     parser.add_argument("--steps", type=int, default=4)

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from benchmarks.client import Endpoint
-from benchmarks.search_speed.client_loop import SearchSize, search
+from benchmarks.test_time_compute.client_loop import SearchSize, search
 
 SIZE = SearchSize(paths=2, expansions=3, steps=3, step_tokens=5)
 
