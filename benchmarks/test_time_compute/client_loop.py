@@ -41,7 +41,7 @@ class Scorer(Protocol):
         """Return the score of the last step of each answer; an answer is a list of steps."""
 
 
-async def search(generator: Endpoint, scorer: Scorer, question: str, prompt: str, size: SearchSize, seed: int) -> str:
+async def search(generator: Endpoint, scorer: Scorer, question: str, prompt: str, size: SearchSize) -> str:
     """Run a beam search for the answer of `question` by requests to the server `generator`; return the best path's
     text.
 
@@ -52,11 +52,10 @@ async def search(generator: Endpoint, scorer: Scorer, question: str, prompt: str
     """
     async with open_session(generator) as http:
         paths: list[list[str]] = [[]]
-        for step in range(size.steps):
+        for _ in range(size.steps):
             count = size.expansions if paths[0] else size.paths * size.expansions
             requests = [
-                _continuations(http, generator, prompt + "".join(path), count, size.step_tokens, seed + step)
-                for path in paths
+                _continuations(http, generator, prompt + "".join(path), count, size.step_tokens) for path in paths
             ]
             found = await asyncio.gather(*requests)
             candidates = [[*path, text] for path, texts in zip(paths, found, strict=True) for text in texts]
@@ -67,7 +66,7 @@ async def search(generator: Endpoint, scorer: Scorer, question: str, prompt: str
 
 
 async def _continuations(
-    http: aiohttp.ClientSession, generator: Endpoint, prompt: str, count: int, most: int, seed: int
+    http: aiohttp.ClientSession, generator: Endpoint, prompt: str, count: int, most: int
 ) -> list[str]:
     body: dict[str, Any] = {
         "model": generator.model,
@@ -75,7 +74,6 @@ async def _continuations(
         "n": count,
         "max_tokens": most,
         "temperature": 0.8,
-        "seed": seed,
         "ignore_eos": True,
     }
     answer = await post(http, f"{generator.base_url}/completions", body)

@@ -40,7 +40,7 @@ QUESTION = (
     "A shop sells pens for 3 crowns and books for 17 crowns. What do 12 pens and 5 books cost? Think step by step."
 )
 
-Way = Callable[[SearchSize, int], Awaitable[str]]
+Way = Callable[[SearchSize], Awaitable[str]]
 console = Console(highlight=False)
 
 
@@ -122,13 +122,12 @@ def _headrace_ways(endpoint: Endpoint, prompt: str) -> dict[str, Way]:
         found = await post(http, f"{endpoint.base_url}/score", body)
         return [each["score"] for each in found["data"]]
 
-    async def one_request(size: SearchSize, seed: int) -> str:
+    async def one_request(size: SearchSize) -> str:
         body = {
             "model": endpoint.model,
             "messages": [{"role": "user", "content": QUESTION}],
             "max_tokens": size.steps * size.step_tokens,
             "temperature": 0.8,
-            "seed": seed,
             "ignore_eos": True,
             "test_time_compute": {
                 "method": "beam_search",
@@ -146,8 +145,8 @@ def _headrace_ways(endpoint: Endpoint, prompt: str) -> dict[str, Way]:
         text: str = answer["choices"][0]["message"]["content"]
         return text
 
-    async def loop(size: SearchSize, seed: int) -> str:
-        return await search(endpoint, score, QUESTION, prompt, size, seed)
+    async def loop(size: SearchSize) -> str:
+        return await search(endpoint, score, QUESTION, prompt, size)
 
     return {"one request": one_request, "loop on Headrace": loop}
 
@@ -174,8 +173,8 @@ def _vllm(workspace: PeerWorkspace, verifier: Path, *, cached: bool) -> Iterator
         name = "loop on vLLM, verifier's prefix cache on" if cached else "loop on vLLM"
 
         def ways(prompt: str) -> dict[str, Way]:
-            async def loop(size: SearchSize, seed: int) -> str:
-                return await search(generator, score, QUESTION, prompt, size, seed)
+            async def loop(size: SearchSize) -> str:
+                return await search(generator, score, QUESTION, prompt, size)
 
             return {name: loop}
 
@@ -190,10 +189,10 @@ async def _timed(
     seconds: dict[tuple[str, int], list[float]],
 ) -> None:
     for name, way in ways.items():
-        await way(SearchSize(2, 2, 2, 8), 999)  # warm-up
+        await way(SearchSize(2, 2, 2, 8))  # warm-up
         for size in sizes:
             started = time.perf_counter()
-            await way(size, 1000 * number + size.paths)
+            await way(size)
             took = time.perf_counter() - started
             seconds.setdefault((name, size.paths), []).append(took)
             console.print(f"round {number + 1}, {server}: {name}, {size.paths} paths: {took:.1f} s")

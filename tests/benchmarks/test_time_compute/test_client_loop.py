@@ -34,7 +34,7 @@ async def test_the_best_paths_go_on_with_all_their_text() -> None:
     app.router.add_post("/v1/completions", completions)
     async with TestServer(app) as server:
         endpoint = Endpoint(str(server.make_url("/v1")), "key", "m")
-        found = await search(endpoint, by_last_number, "q", "Q: ", SIZE, seed=7)
+        found = await search(endpoint, by_last_number, "q", "Q: ", SIZE)
     first, *later = asked
     last: list[list[str]] = scored[-1]
     assert (first["prompt"], first["n"], first["max_tokens"], first["ignore_eos"]) == ("Q: ", 6, 5, True)
@@ -55,7 +55,7 @@ async def test_a_refusal_is_an_error() -> None:
     async with TestServer(app) as server:
         endpoint = Endpoint(str(server.make_url("/v1")), "key", "m")
         with pytest.raises(aiohttp.ClientResponseError, match="no such model"):
-            await search(endpoint, None, "q", "Q: ", SIZE, seed=7)  # type: ignore[arg-type]
+            await search(endpoint, None, "q", "Q: ", SIZE)  # type: ignore[arg-type]
 
 
 def _last_number(steps: list[str]) -> float:
