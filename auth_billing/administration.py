@@ -34,8 +34,7 @@ class Administration:
     installation: Installation
 
     async def actor(self, principal: Principal) -> Actor:
-        """Return the caller of an administration request as an actor with its current role, if it may administer its
-        organisation.
+        """Return the caller of an administration request as an actor with its current role.
 
         A user's key has at most the user's current role; a key without a user was made by the operator and has all
         rights.

@@ -124,8 +124,9 @@ class AuditLogStore(Protocol):
         ...
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
-        """Return the up to `query.limit` audit log entries that match `query`, newest first; with `query.before` (an
-        entry's id) those directly before that entry.
+        """Return up to `query.limit` audit log entries that match `query`, newest first.
+
+        With `query.before`, an entry's id, those directly before that entry.
         """
         ...
 
@@ -178,9 +179,10 @@ class AuditLog:
         *,
         details: Mapping[str, Detail] | None = None,
     ) -> None:
-        """Append the entry of an action that may be repeated to an organisation's audit log, unless the log has an
-        entry with this event, target and time `at` (Unix seconds): a repetition adds only the entry that an interrupted
-        call did not write.
+        """Append the entry of a repeatable action to an organisation's audit log, unless the log has it.
+
+        The log has it if an entry has this event, target and time `at` (Unix seconds): a repetition adds only the entry
+        that an interrupted call did not write.
 
         Raises:
             StoreUnavailable: the action is done, but its entry may be missing; repeat the call.

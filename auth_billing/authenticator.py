@@ -52,10 +52,10 @@ class Authenticator:
         self._no_digest = bytes(hashlib.sha256().digest_size)
 
     async def authenticate(self, token: str) -> Principal:
-        """Verify the text of an API key, note the key's use, and return its principal; called for each request to the
-        API.
+        """Verify the text of an API key, note the key's use, and return its principal.
 
-        While the store is unavailable, keys that were valid within the last `key_cache.VALID_TTL` seconds stay valid.
+        Called for each request to the API. While the store is unavailable, keys that were valid within the last
+        `key_cache.VALID_TTL` seconds stay valid.
 
         Raises:
             InvalidApiKey: malformed (without a store lookup), unknown, wrong, revoked or expired.

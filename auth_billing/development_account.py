@@ -22,8 +22,7 @@ PROJECT = "development-default"
 async def ensure_development_account(
     accounts: OrganisationStore, api_keys: ApiKeyStore, pepper: bytes, known_key: str | None = None
 ) -> str:
-    """Create the development account (organisation, project, API key) if it is missing; return the text of a valid API
-    key.
+    """Create the development account (organisation, project, API key) if missing; return a valid API key's text.
 
     `known_key` (from an earlier `client.env`) is returned if it is still valid. Otherwise the account's keys are
     revoked, since their texts are lost, and a new key is created.

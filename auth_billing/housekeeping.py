@@ -83,10 +83,10 @@ class Housekeeping:
             raise StartupError(f"the store does not answer: {error}") from error
 
     async def run(self, metrics: BillingMetrics, stop: asyncio.Event) -> None:
-        """Run the billing process's periodic tasks (price file, unapplied credit, rollups, audits, alerts) until `stop`
-        is set.
+        """Run the billing process's periodic tasks until `stop` is set.
 
-        `metrics` gets the results of audits. The webhook of alerts is closed at the end.
+        The tasks are the price file, unapplied credit, rollups, audits and alerts. `metrics` gets the results of
+        audits. The webhook of alerts is closed at the end.
         """
         reconciler = Reconciler(self._auditor, metrics)
         try:

@@ -59,9 +59,7 @@ class IdempotencyStore(Protocol):
     """
 
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
-        """Store the record of an idempotency key that is used for the first time, and return `None`; if a record with
-        its id is stored, change nothing and return the stored one.
-        """
+        """Store a new idempotency record and return `None`; if one with its id is stored, only return that one."""
         ...
 
     async def find(self, record_id: str) -> IdempotencyRecord | None:
@@ -69,20 +67,18 @@ class IdempotencyStore(Protocol):
         ...
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
-        """Replace the stored record `old` of an idempotency key by `new`, so that another run has the claim; return
-        whether it was replaced: false, and no change, if the stored run or lease is not that of `old`.
+        """Replace the stored idempotency record `old` by `new`, so that another run has the claim.
+
+        Return whether it was replaced: false, and no change, if the stored run or lease is not that of `old`.
         """
         ...
 
     async def renew(self, record_id: str, run_id: str, lease: float) -> bool:
-        """Extend the lease of the run `run_id` on an idempotency record to the Unix time `lease`; return false if
-        another run holds the record.
-        """
+        """Extend a run's lease of an idempotency record to Unix time `lease`; return false if another run holds it."""
         ...
 
     async def finish(self, record_id: str, run_id: str, answer: KeptAnswer) -> bool:
-        """Store the HTTP answer of the run `run_id` in its idempotency record; return false if another run holds the
-        record.
+        """Store the HTTP answer of a run in its idempotency record; return false if another run holds the record.
 
         Raises:
             RecordRefused: the answer is too large for the store.
@@ -90,9 +86,7 @@ class IdempotencyStore(Protocol):
         ...
 
     async def release(self, record_id: str, run_id: str) -> bool:
-        """Delete the idempotency record of the run `run_id`, which ended without an answer; return false, and delete
-        nothing, if the run does not hold the record.
-        """
+        """Delete the idempotency record of a run without an answer; return false if the run does not hold it."""
         ...
 
 
@@ -183,8 +177,10 @@ class IdempotencyKeys:
         raise KeyInUse  # other processes were faster
 
     async def state_of(self, run: RemoteRun) -> KeptAnswer | RemoteRun | None:
-        """Read how far another process is with the request `run`: return `run` while that process has its claim, the
-        answer once that is stored, `None` after the process has lost the claim.
+        """Read how far another process is with the request `run`.
+
+        Return `run` while that process has its claim, the answer once that is stored, `None` after the process has lost
+        the claim.
 
         Raises:
             AnswerNotKept: the answer was too large to store.
@@ -203,8 +199,7 @@ class IdempotencyKeys:
         return record.answer
 
     async def renew(self, claim: Claim) -> bool:
-        """Extend the lease of a claim while its request runs; return false if another process has taken the request
-        over.
+        """Extend the lease of a claim while its request runs; return false if another process has taken it over.
 
         Raises:
             StoreUnavailable: the lease may not have been extended.
@@ -212,8 +207,9 @@ class IdempotencyKeys:
         return await self._store.renew(claim.record_id, claim.run_id, self._clock() + self._lease)
 
     async def finish(self, claim: Claim, answer: KeptAnswer) -> bool:
-        """Store the answer of a claimed request, for repetitions, and end the claim; return false if another process
-        has taken the request over.
+        """Store the answer of a claimed request, for repetitions, and end the claim.
+
+        Return false if another process has taken the request over.
 
         Raises:
             RecordRefused, StoreUnavailable: the answer was not stored.

@@ -10,7 +10,5 @@ ALPHABET = string.ascii_letters + string.digits
 
 
 def new_id(prefix: str) -> str:
-    """Return a new random id for a stored record: `prefix` (e.g. `proj_`), then 24 letters and digits (143 random
-    bits).
-    """
+    """Return a new random record id: `prefix` (e.g. `proj_`), then 24 letters and digits (143 random bits)."""
     return prefix + "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))

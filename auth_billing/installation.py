@@ -66,8 +66,9 @@ class UsageOfAll:
     complete_until: int | None
 
     async def csv(self) -> BinaryIO:
-        """Write the usage of all organisations to a temporary CSV file, one row per day, organisation and model, and
-        return the file, open for reading at its beginning; closing deletes it.
+        """Write the usage of all organisations to a temporary CSV file, one row per day, organisation and model.
+
+        Return the file, open for reading at its beginning; closing deletes it.
         """
         return await tables.csv_file(CSV_COLUMNS, self._table())
 
@@ -102,14 +103,11 @@ class Installation:
     """Id of the organisation whose administrators are the operators."""
 
     def is_operator(self, actor: Actor) -> bool:
-        """Return whether an actor is an operator: an administrator or owner of the organisation that operates the
-        installation.
-        """
+        """Return whether an actor is an operator: an administrator or owner of the operators' organisation."""
         return actor.organisation == self.operators and actor.role.rank >= Role.ADMIN.rank
 
     def require_operator(self, actor: Actor) -> None:
-        """Check that an actor is an operator: an administrator or owner of the organisation that operates the
-        installation.
+        """Check that an actor is an operator: an administrator or owner of the operators' organisation.
 
         Raises:
             NotPermitted: the actor is no operator, but may administer another organisation.
@@ -118,9 +116,7 @@ class Installation:
             raise NotPermitted("for administrators of the operator's organisation")
 
     async def page(self, after: str = "", limit: int = MAX_PAGE) -> list[OrganisationAccount]:
-        """Return a page of the installation's organisations with their credit accounts: up to `limit` whose ids sort
-        after `after` ("": the first page), sorted by id.
-        """
+        """Return up to `limit` organisations with their credit accounts, sorted by id, from the first after `after`."""
         found = await self.organisations.page(after, limit)
         return [OrganisationAccount(each, await self._balance(each.id)) for each in found]
 
@@ -172,8 +168,7 @@ class Installation:
     async def refund(
         self, organisation: str, job: str, amount: int, reference: str, *, actor: AuditActor = OPERATOR
     ) -> CreditEntry:
-        """Refund `amount` nano-USD of a settled job's cost to its organisation, once per `reference`; return the ledger
-        entry.
+        """Refund `amount` nano-USD of a settled job's cost, once per `reference`; return the ledger entry.
 
         The audit logs of the organisation and of the operators get an entry.
 
@@ -189,9 +184,10 @@ class Installation:
     async def edit_prices(
         self, model: str | None, rates: RateCard | None, *, seen: int, actor: AuditActor = OPERATOR
     ) -> PriceVersion:
-        """Change the prices of a model (`None`: the default) to `rates`, or remove them (`None`); log that in the
-        operators' audit log and return the new price version. `seen`: number of the version that the caller has
-        changed.
+        """Change the prices of a model to `rates`, or remove them (`None`); return the new price version.
+
+        `model` `None`: the default prices. `seen`: number of the version that the caller has changed. The operators'
+        audit log gets an entry.
 
         Raises:
             UnacceptableValue, NoSuchRecord, PriceConflict: the change is refused (`PriceBook.edit`).
@@ -205,8 +201,7 @@ class Installation:
         return version
 
     async def usage_of_all(self, days: int) -> UsageOfAll:
-        """Return the settled usage of all organisations in the last `days` (UTC), today included, by day, organisation
-        and model.
+        """Return all organisations' settled usage in the last `days` (UTC, with today) by day, organisation and model.
 
         Raises:
             UnacceptableValue: `days` is not from 1 to `MAX_DAYS`, or there are too many rows.

@@ -48,8 +48,9 @@ class BillingMetrics:
         self.audited = gauge("headrace_audit_time_seconds", "When the last audit of the books ended (Unix seconds).")
 
     def summary(self) -> dict[str, int]:
-        """Return the numbers of the billing process that `headrace ps` shows, by name: totals since the process
-        started, and how many records are `unsettled` now.
+        """Return the billing process's numbers for `headrace ps`, by name.
+
+        They are totals since the process started, and how many records are `unsettled` now.
         """
         return {
             "settled": _total(self.settled),

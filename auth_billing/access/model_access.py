@@ -51,18 +51,16 @@ class ModelAccess:
         return all(policy.permits(names) for policy in self.policies)
 
     def forbids(self, names: Collection[str]) -> bool:
-        """Return whether a policy that lists forbidden models lists this one (`names`: the model's name and its
-        aliases).
+        """Return whether a policy that lists forbidden models lists this one.
 
-        Lists of permitted models are ignored: a model that they lack is not permitted, but not forbidden by name.
+        `names`: the model's name and its aliases. Lists of permitted models are ignored: a model that they lack is not
+        permitted, but not forbidden by name.
         """
         lists = (policy for policy in self.policies if policy.mode is PolicyMode.DENY)
         return not all(policy.permits(names) for policy in lists)
 
     def restricted_to(self, models: frozenset[str] | None) -> ModelAccess:
-        """Return a copy of this access that permits only models among `models`, an API key's list; `None`: the access
-        unchanged.
-        """
+        """Return this access limited to an API key's list `models`; `None`: the access unchanged."""
         return self if models is None else ModelAccess((*self.policies, ModelPolicy(PolicyMode.ALLOW, models)))
 
     def covers(self, models: frozenset[str] | None) -> bool:

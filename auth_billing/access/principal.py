@@ -28,9 +28,7 @@ class Principal:
 
     @property
     def requester(self) -> str:
-        """Id of the principal's user or service account, or of its API key if it has neither: the unit of fairness in a
-        tenant.
-        """
+        """Id of the principal's user or service account, else of its API key: the unit of fairness in a tenant."""
         return self.user or self.key_id
 
     def may(self, scope: Scope) -> bool:

@@ -47,8 +47,9 @@ class Actor:
             raise NotPermitted(f"needs the role {role.value}")
 
     def require_over(self, *roles: Role) -> None:
-        """Check that the actor may assign and withdraw all of `roles`: administrators and owners may, up to their own
-        role.
+        """Check that the actor may assign and withdraw all of `roles`.
+
+        Administrators and owners may, up to their own role.
 
         Raises:
             NotPermitted: the actor's role is too low.
@@ -56,8 +57,9 @@ class Actor:
         self.require(max((Role.ADMIN, *roles), key=lambda role: role.rank))
 
     def require_limits_of(self, role: Role) -> None:
-        """Check that the actor may change the limits of a member with `role`: owners may, and administrators those of
-        members and viewers, so that none lifts an own limit.
+        """Check that the actor may change the limits of a member with `role`.
+
+        Owners may, and administrators those of members and viewers, so that none lifts an own limit.
 
         Raises:
             NotPermitted: the actor's role is too low.

@@ -41,9 +41,7 @@ _BY_NAME = {scope.value: scope for scope in Scope}
 
 
 def known(names: Iterable[str]) -> frozenset[Scope]:
-    """Return the scopes with the stored names `names`; names that are no scope, written by a newer version, are left
-    out.
-    """
+    """Return the scopes with these stored names; unknown names, written by a newer version, are left out."""
     return frozenset(_BY_NAME[name] for name in names if name in _BY_NAME)
 
 

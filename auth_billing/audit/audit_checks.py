@@ -62,9 +62,7 @@ def check_holds(balance: Balance, jobs: Mapping[str, JobRecord]) -> Iterator[Dif
 
 
 def check_leases(balance: Balance, now: float, timings: Timings) -> Iterator[Difference]:
-    """Yield each credit lease in an account that is overdue at `now` (Unix seconds): its gateway neither renewed nor
-    returned the lease in time.
-    """
+    """Yield a difference for each credit lease not renewed or returned in time, as of `now` (Unix seconds)."""
     for id, lease in balance.leases.items():
         if lease.at < now - timings.settlement_overdue_after:
             detail = f"{lease.amount} leased to {lease.gateway} {now - lease.at:.0f} s ago"
@@ -101,8 +99,9 @@ def check_pending_credit(organisation: str, sums: LedgerSums, now: float, timing
 
 
 def check_job(job: JobRecord, now: float, timings: Timings) -> Iterator[Difference]:
-    """Yield a difference if a job is not settled in time by `now` (Unix seconds), or its cost is not the price of its
-    usage up to its hold.
+    """Yield a difference if a job is not settled in time by `now` (Unix seconds), or has a wrong cost.
+
+    The right cost is the price of the job's usage, up to its hold.
     """
     if job.state is not JobState.SETTLED and job.deadline + timings.settlement_overdue_after < now:
         late = now - job.deadline
@@ -122,8 +121,9 @@ def check_job(job: JobRecord, now: float, timings: Timings) -> Iterator[Differen
 
 
 def check_hold_of_job(job: JobRecord, balance: Balance | None, now: float, timings: Timings) -> Iterator[Difference]:
-    """Yield a difference if an account (`None`: missing) lacks the hold of a job that is `HELD`; read the account after
-    the job.
+    """Yield a difference if an account (`None`: missing) lacks the hold of a job that is `HELD`.
+
+    Read the account after the job.
     """
     if job.state is not JobState.HELD or job.created > now - timings.missing_hold_grace:
         return
@@ -132,9 +132,7 @@ def check_hold_of_job(job: JobRecord, balance: Balance | None, now: float, timin
 
 
 def check_entry_of_job(job: JobRecord, row: RawLedgerEntry | None) -> Iterator[Difference]:
-    """Yield differences between a settled job's cost and its ledger entry (`None`: missing); read the entry after the
-    job.
-    """
+    """Yield differences between a settled job's cost and its ledger entry (`None`: missing), read after the job."""
     if row is None:
         if job.state is JobState.SETTLED and job.cost:
             yield Difference(Check.JOB_IN_LEDGER, job.organisation, job.id, f"cost {job.cost}")
@@ -193,9 +191,7 @@ def check_entry(row: RawLedgerEntry) -> Iterator[Difference]:
 
 
 def check_job_of_entry(row: RawLedgerEntry, jobs: Mapping[str, JobRecord]) -> Iterator[Difference]:
-    """Yield a difference if the job that a ledger entry names is missing in `jobs`, the jobs that were read for the
-    entries.
-    """
+    """Yield a difference if the job that a ledger entry names is missing in `jobs`, read for the entries."""
     if row.job is None and row.kind != SETTLE:
         return
     job = jobs.get(row.job or "")

@@ -97,9 +97,7 @@ class AuditReport:
     differences: Sequence[Difference]
 
     def counts(self) -> Counter[Check]:
-        """Return how many differences the audit found of each check (invariant); a check without differences
-        counts 0.
-        """
+        """Return how many differences the audit found of each check (invariant), 0 for a check without any."""
         return Counter(each.check for each in self.differences)
 
 
@@ -107,9 +105,7 @@ class AuditStore(Protocol):
     """Paged read access to accounts, jobs and ledger for the auditor. Every method may raise `StoreUnavailable`."""
 
     async def accounts(self, after: str, limit: int) -> Sequence[str]:
-        """Return a page of the ids of all accounts (organisation ids): up to `limit` that sort after `after`, in
-        order.
-        """
+        """Return up to `limit` ids of accounts (organisation ids) that sort after `after`, in order."""
         ...
 
     async def job_ids(self, after: str, limit: int) -> Sequence[str]:
@@ -121,15 +117,11 @@ class AuditStore(Protocol):
         ...
 
     async def balance(self, organisation: str) -> Balance | str | None:
-        """Return an organisation's account; a text with the reason if its document is malformed, `None` if there is
-        none.
-        """
+        """Return an organisation's account, `None` if there is none, or the reason why its document is malformed."""
         ...
 
     async def read_jobs(self, jobs: Collection[str]) -> JobsRead:
-        """Read the stored jobs with these ids: return the valid ones, and for each malformed one the reason; unknown
-        ids are left out.
-        """
+        """Return the valid jobs with these ids, and for each malformed one the reason; unknown ids are left out."""
         ...
 
     async def settlements(self, jobs: Collection[str]) -> Mapping[str, RawLedgerEntry]:
@@ -141,13 +133,9 @@ class AuditStore(Protocol):
         ...
 
     async def settling(self, organisation: str) -> Sequence[JobRecord]:
-        """Return an organisation's jobs in the state `SETTLING`: their cost is written, the settlement is not
-        finished.
-        """
+        """Return an organisation's jobs in the state `SETTLING`: cost written, settlement not finished."""
         ...
 
     async def sums(self, organisation: str, credits: int) -> LedgerSums:
-        """Return the sums (nano-USD) of an organisation's ledger entries; of its credit entries only numbers 1 to
-        `credits` count.
-        """
+        """Return the sums (nano-USD) of an organisation's ledger entries, with credit entries 1 to `credits` only."""
         ...

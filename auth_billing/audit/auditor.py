@@ -49,8 +49,7 @@ class Auditor:
         self._pause = timings.audit_recheck_interval if pause is None else pause
 
     async def audit(self) -> AuditReport:
-        """Check all accounts, jobs and ledger entries of the store once; return the counts and the differences. Changes
-        nothing.
+        """Check all accounts, jobs and ledger entries once, changing none; return the counts and the differences.
 
         Raises:
             StoreUnavailable: the store went away; there is no result.

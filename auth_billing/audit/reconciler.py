@@ -28,8 +28,9 @@ class Reconciler:
         self._clock = clock
 
     async def reconcile(self) -> None:
-        """Run one audit of the whole store, set the metrics to its result and log the first differences; corrects
-        nothing. The billing process calls this periodically.
+        """Run one audit of the whole store, set the metrics to its result and log the first differences.
+
+        Corrects nothing. The billing process calls this periodically.
 
         Raises:
             StoreUnavailable: the audit could not be completed.

@@ -34,8 +34,9 @@ Identity = tuple[str, bytes]
 
 @dataclass(frozen=True)
 class CachedKey:
-    """A key that the store confirmed, with the models that it may use. After `confirmed_until` (monotonic seconds) the
-    store is asked again.
+    """An API key that the store confirmed, with the models that it may use.
+
+    After `confirmed_until` (monotonic seconds) the store is asked again.
     """
 
     record: ApiKeyRecord
@@ -54,9 +55,7 @@ class KeyCache:
         """Number of invalidations. A record read from the store before the last one may be stale."""
 
     def valid(self, identity: Identity) -> CachedKey | None:
-        """Return the cached API key with this id and digest if the store confirmed it within the last `VALID_TTL`
-        seconds, else `None`.
-        """
+        """Return the cached API key of `identity` if the store confirmed it in the last `VALID_TTL` s, else `None`."""
         return self._valid.get(identity)
 
     def is_confirmed(self, cached: CachedKey) -> bool:
@@ -68,10 +67,10 @@ class KeyCache:
         return self._invalid.get(identity) is not None
 
     def put_valid(self, identity: Identity, record: ApiKeyRecord, models: ModelAccess, generation: int) -> CachedKey:
-        """Return an API key that the store has just confirmed as a `CachedKey`; cache the key, unless keys were
-        invalidated since the caller's read of the store began.
+        """Return a `CachedKey` of an API key that the store has just confirmed, and cache it.
 
-        `generation`: `KeyCache.generation` as it was before that read.
+        It is not cached if keys were invalidated since the caller's read of the store began. `generation`:
+        `KeyCache.generation` as it was before that read.
         """
         key = CachedKey(record, models, self._clock() + CONFIRMED_TTL)
         if generation == self.generation:
@@ -79,9 +78,7 @@ class KeyCache:
         return key
 
     def put_invalid(self, identity: Identity) -> None:
-        """Cache for `INVALID_TTL` seconds that the store denied the API key with this id and digest, and forget it as a
-        valid key.
-        """
+        """Cache for `INVALID_TTL` seconds that the store denied this API key, and forget it as a valid key."""
         self._valid.forget(identity)
         self._invalid.put(identity, True)
 

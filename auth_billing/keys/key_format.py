@@ -57,9 +57,7 @@ def parse(text: str) -> ApiKey | None:
 
 
 def digest(pepper: bytes, secret: str) -> bytes:
-    """Return the form in which an API key's secret is stored: its HMAC-SHA256 under the installation's pepper, 32
-    bytes.
-    """
+    """Return an API key's secret as it is stored: its HMAC-SHA256 under the installation's pepper, 32 bytes."""
     return hmac.digest(pepper, secret.encode(), hashlib.sha256)
 
 

@@ -15,8 +15,7 @@ _log = structlog.get_logger(__name__)
 
 
 def invalidation_publisher(bus: Bus) -> Callable[[KeySet], None]:
-    """Return a function that publishes to all gateways, over the broker, which API keys changed, so that gateways drop
-    cached ones.
+    """Return a function that publishes to all gateways which API keys changed, so that they drop cached ones.
 
     The returned function never raises: without a broker, gateways notice the change within seconds (`key_cache.py`).
     """
@@ -31,6 +30,4 @@ def invalidation_publisher(bus: Bus) -> Callable[[KeySet], None]:
 
 
 def no_invalidation(_keys: KeySet) -> None:
-    """Do nothing with changed API keys: the publisher of a process without a broker. Gateways notice the change within
-    seconds.
-    """
+    """Do nothing: the publisher for processes without a broker; gateways notice changed keys within seconds."""

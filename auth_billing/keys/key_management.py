@@ -58,8 +58,7 @@ class ApiKeys:
     async def create(
         self, actor: Actor, project: str, spec: KeySpec, *, by: Principal | None = None, owner: str | None = None
     ) -> IssuedKey:
-        """Create an API key of a project, or an admin key of the organisation (project `ADMIN_KEYS`); return its text
-        and record.
+        """Create an API key of a project, or an admin key (project `ADMIN_KEYS`); return its text and record.
 
         The key belongs to the actor's user, if there is one.
 
@@ -80,8 +79,9 @@ class ApiKeys:
         return await self._issue(actor, project, self._checked(spec), actor.user if owner is None else owner)
 
     async def all(self, actor: Actor, project: str) -> list[ApiKeyRecord]:
-        """Return the unrevoked API keys of a project (or `ADMIN_KEYS`), newest first: to administrators all, to other
-        users their own.
+        """Return the unrevoked API keys of a project (or `ADMIN_KEYS`), newest first.
+
+        Administrators get all, other users their own.
         """
         if project:
             await self._require_project(actor.organisation, project)
@@ -117,10 +117,10 @@ class ApiKeys:
         return named
 
     async def rotate(self, actor: Actor, project: str, key_id: str, *, overlap: float) -> IssuedKey:
-        """Create and return a successor of an API key with the same rights and lifetime; the old key stays valid for
-        `overlap` seconds.
+        """Create and return a successor of an API key with the same rights and lifetime.
 
-        The successor inherits the old key's rate limits, and its budget with this month's use.
+        The old key stays valid for `overlap` seconds. The successor inherits the old key's rate limits, and its budget
+        with this month's use.
 
         Raises:
             NoSuchRecord: there is no such key, or it has expired.
@@ -146,8 +146,7 @@ class ApiKeys:
         return issued
 
     async def revoke(self, actor: Actor, project: str, key_id: str) -> ApiKeyRecord:
-        """Revoke one API key permanently, and publish that to all gateways, which refuse the key from then on; return
-        its record.
+        """Revoke one API key permanently, publish that to all gateways, which then refuse it; return its record.
 
         Raises:
             NoSuchRecord: the project has no valid key with this id, or the actor may not see it.
@@ -157,8 +156,9 @@ class ApiKeys:
         return record
 
     async def revoke_all(self, keys: KeySet) -> int:
-        """Revoke all API keys that `keys` selects, such as a removed member's, and publish that to all gateways; return
-        how many were revoked. The caller checks permissions.
+        """Revoke all API keys that `keys` selects, and publish that to all gateways; return how many were revoked.
+
+        The caller checks permissions.
         """
         try:
             return await self.keys.revoke(keys, self.clock())

@@ -72,9 +72,7 @@ class ApiKeyStore(Protocol):
         ...
 
     async def unrevoked(self, organisation: str, project: str) -> list[ApiKeyRecord]:
-        """Return the unrevoked API keys of an organisation's project (empty: the organisation's admin keys), newest
-        first.
-        """
+        """Return the unrevoked API keys of a project (empty: the organisation's admin keys), newest first."""
         ...
 
     async def rename(self, key_id: str, name: str) -> None:
@@ -86,13 +84,15 @@ class ApiKeyStore(Protocol):
         ...
 
     async def set_last_used(self, uses: Mapping[str, float]) -> None:
-        """Store when API keys were last used (Unix seconds by key id), in one write, which a crash may lose; a later
-        stored time is kept.
+        """Store when API keys were last used (Unix seconds by key id), in one write; a later stored time is kept.
+
+        A crash may lose the write.
         """
         ...
 
     async def revoke(self, keys: KeySet, now: float) -> int:
-        """Revoke at `now` (Unix seconds) the unrevoked API keys that `keys` selects, and return their number; none if
-        `keys` has no criteria.
+        """Revoke at `now` (Unix seconds) the unrevoked API keys that `keys` selects; return their number.
+
+        If `keys` has no criteria, none is revoked.
         """
         ...

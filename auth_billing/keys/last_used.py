@@ -26,15 +26,11 @@ class LastUsedTimes:
         self._uses: dict[str, float] = {}
 
     def record(self, key_id: str, now: float) -> None:
-        """Remember in memory that the API key with this id was used at `now` (Unix seconds); the next `flush` stores
-        the time.
-        """
+        """Note in memory that the API key was used at `now` (Unix seconds); the next `flush` stores the time."""
         self._uses[key_id] = now
 
     async def flush_periodically(self) -> None:
-        """Write the collected last-use times of API keys every `FLUSH_INTERVAL` seconds until cancelled, and a last
-        time then.
-        """
+        """Write the collected last-use times of API keys every `FLUSH_INTERVAL` seconds, and when cancelled."""
         try:
             while True:
                 await asyncio.sleep(FLUSH_INTERVAL)
@@ -43,9 +39,7 @@ class LastUsedTimes:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write the collected last-use times of API keys to the store. If the store is unavailable, keep them for the
-        next write.
-        """
+        """Store the collected last-use times of API keys; keep them for later while the store is unavailable."""
         uses, self._uses = self._uses, {}
         try:
             if uses:

@@ -40,9 +40,7 @@ class ServiceAccountStore(Protocol):
         ...
 
     async def rename(self, account: ServiceAccount) -> None:
-        """Set the stored name of the service account `account` to `account.name`; no effect if the account is not
-        stored.
-        """
+        """Set the stored name of a service account to `account.name`; no effect if the account is not stored."""
         ...
 
     async def remove(self, account: ServiceAccount) -> None:

@@ -54,9 +54,7 @@ class Alert:
         return f"alert:{self.organisation}:{self.month}:{self.budget or 'credit'}:{self.threshold}"
 
     def message(self) -> dict[str, object]:
-        """Return the alert as the JSON object that is sent to the operator's webhook, in the shape of OpenAI's webhook
-        events.
-        """
+        """Return the alert as the JSON object for the operator's webhook, in the shape of OpenAI's webhook events."""
         about = {"budget": self.budget, "percent": self.threshold} if self.budget else {}
         names = ("limit", "spent") if self.budget else ("threshold", "available")
         amounts = dict(zip(names, (self.limit, self.amount), strict=True))
@@ -87,9 +85,7 @@ class AlertStore(Protocol):
     """Store of alerts. Every method may raise `StoreUnavailable`, and may be repeated."""
 
     async def candidates(self, low_credit: int) -> Sequence[Balance]:
-        """Return the organisations' accounts that may need alerts: those with budgets, and those with less than
-        `low_credit` nano-USD available.
-        """
+        """Return the accounts that may need alerts: with budgets, or with less than `low_credit` nano-USD available."""
         ...
 
     async def add(self, alerts: Sequence[Alert]) -> None:
@@ -97,23 +93,15 @@ class AlertStore(Protocol):
         ...
 
     async def claim(self, now: float, until: float) -> ClaimedAlert | None:
-        """Claim one unsent alert, which no other process has claimed at `now`, until the time `until` (both Unix
-        seconds).
-
-        Return the claimed alert, `None` if there is none.
-        """
+        """Claim and return one unsent, unclaimed alert from `now` until `until` (Unix seconds), `None` if none."""
         ...
 
     async def postpone(self, id: str, until: float) -> None:
-        """Count a failed round of sending the alert `id`; no process can claim the alert before the time `until` (Unix
-        seconds).
-        """
+        """Count a failed round of sending the alert `id`; it can't be claimed before `until` (Unix seconds)."""
         ...
 
     async def mark_done(self, id: str, at: float) -> None:
-        """Mark the alert `id` as sent or dropped at the time `at` (Unix seconds), so that no process claims it
-        again.
-        """
+        """Mark the alert `id` as sent or dropped at `at` (Unix seconds), so that no process claims it again."""
         ...
 
 
@@ -149,10 +137,10 @@ class Alerts:
     clock: Callable[[], float] = time.time
 
     async def run_once(self) -> None:
-        """Store the alerts that are due now, then send up to `BATCH_SIZE` unsent alerts; the billing process calls this
-        periodically.
+        """Store the alerts that are due now, then send up to `BATCH_SIZE` unsent alerts.
 
-        An alert that the receiver does not accept is sent again by a later run, up to `MAX_ROUNDS` times.
+        The billing process calls this periodically. An alert that the receiver does not accept is sent again by a later
+        run, up to `MAX_ROUNDS` times.
 
         Raises:
             StoreUnavailable: the next run repeats what was not done.
@@ -185,8 +173,7 @@ class Alerts:
 
 
 def due_alerts(balance: Balance, thresholds: Sequence[int], low_credit: int, now: float) -> Iterator[Alert]:
-    """Yield every alert that an organisation's account has reached in the month of `now` (Unix seconds), sent before or
-    not.
+    """Yield every alert that an account has reached in the month of `now` (Unix seconds), sent before or not.
 
     Open holds count as unspent. `thresholds`: percentages of a budget; `low_credit`: nano-USD.
     """

@@ -96,14 +96,11 @@ class Billing:
         self._buffer.add(jobs, lease)
 
     def is_written(self, job: str) -> bool:
-        """Return whether the hold and document of the reserved job with this id are written to the store, so that the
-        job can be settled.
-        """
+        """Return whether a reserved job's hold and document are in the store, so that the job can be settled."""
         return self._buffer.is_written(job)
 
     async def flush_jobs(self, jobs: Collection[str]) -> None:
-        """Wait until the holds and documents of the reserved jobs with these ids are written to the store, so that the
-        jobs can be settled.
+        """Wait until the holds and documents of these reserved jobs are stored, so that they can be settled.
 
         Raises:
             StoreUnavailable: not all are written; repeat the call.
@@ -111,8 +108,7 @@ class Billing:
         await self._buffer.flush_jobs(jobs)
 
     async def void(self, jobs: Sequence[str]) -> None:
-        """Settle the jobs with these ids, which were never queued, at no cost, and release their holds; jobs that are
-        settled already are not changed.
+        """Settle jobs that were never queued, at no cost, and release their holds; settled jobs are not changed.
 
         Raises:
             StoreUnavailable: the next `record_heartbeat` voids the jobs.
@@ -124,8 +120,7 @@ class Billing:
         self._uncertain.difference_update(jobs)
 
     async def checkpoint(self, usage_by_job: Mapping[str, JobUsage]) -> None:
-        """Store, by job id, the usage that this gateway has delivered to clients so far: what they pay if this gateway
-        dies.
+        """Store, by job id, the usage delivered to clients so far: what they pay if this gateway dies.
 
         Raises:
             StoreUnavailable: may be ignored; the next checkpoint includes this usage.
@@ -136,10 +131,9 @@ class Billing:
             await self._stores.jobs.checkpoint(batch)
 
     async def record_heartbeat(self, gateway: str) -> None:
-        """Store a heartbeat of this gateway (`gateway`: its id), about every 10 s; release idle leases and repeat
-        failed voids.
+        """Store a heartbeat of the gateway with this id, release idle leases and repeat failed voids.
 
-        The sweeper settles the jobs of a gateway without heartbeats to their checkpoints.
+        Called about every 10 s. The sweeper settles the jobs of a gateway without heartbeats to their checkpoints.
 
         Raises:
             StoreUnavailable: repeat the call soon.
@@ -151,8 +145,7 @@ class Billing:
             await self.void(list(self._uncertain))
 
     async def release_leases(self) -> None:
-        """Return the unused credit of all credit leases of this gateway to the organisations' accounts, after its last
-        request.
+        """Release all credit leases of this gateway after its last request; unused credit returns to the accounts.
 
         Raises:
             StoreUnavailable: repeat the call, or leave the leases to the sweeper.

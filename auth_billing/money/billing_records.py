@@ -65,9 +65,7 @@ class FinalUsage(UsageStatement):
     """What each of `parts` cost, in nano-USD: the rest of the job's cost is that of the answer."""
 
     def agrees(self, other: UsageStatement) -> bool:
-        """Return whether `other` states the same usage and outcome of the job as this settlement; their sources may
-        differ.
-        """
+        """Return whether `other` states the same usage and outcome of the job; the sources may differ."""
         return (self.usage, self.parts, self.outcome) == (other.usage, other.parts, other.outcome)
 
 
@@ -105,14 +103,14 @@ class JobRecord:
         return tuple(budget_names(self.project, self.key))
 
     def cost_of(self, used: JobUsage) -> int:
-        """Return the cost of `used` in nano-USD, not limited by the job's hold: the answer at the job's price, and each
-        part of it (a step's usage) at the price of the part's model.
+        """Return the cost of `used` in nano-USD, not limited by the job's hold.
+
+        The answer is at the job's price, each part (a step's usage) at that of the part's model.
         """
         return self.price.cost(used.answer) + sum(map(self._part_cost, used.parts))
 
     def shares(self, used: JobUsage) -> tuple[int, tuple[int, ...]]:
-        """Split the charge for `used` (nano-USD): return the answer's share, and the share of each part (a step's
-        usage) in order.
+        """Return the shares of the charge for `used` (nano-USD): the answer's, and each part's (a step's) in order.
 
         Together the shares are at most the job's hold: of a higher cost, the last parts are charged less.
         """
@@ -263,10 +261,10 @@ class BalanceStore(Protocol):
         ...
 
     async def settle(self, charges: Sequence[Charge]) -> bool:
-        """Turn the holds of jobs of one organisation into charges, all or none: remove each hold from the account, add
-        the cost to `spent` and the rest to `available`.
+        """Turn the holds of jobs of one organisation into charges, all or none.
 
-        Return false, with nothing changed, if one of the jobs is not held.
+        Each hold is removed from the account, its cost added to `spent` and the rest to `available`. Return false, with
+        nothing changed, if one of the jobs is not held.
         """
         ...
 
@@ -278,16 +276,13 @@ class BalanceStore(Protocol):
         ...
 
     async def drop_months(self, organisation: str, months: Collection[str]) -> None:
-        """Delete an account's record of its budgets' use in past months (e.g. `2026-08`), all of whose jobs were
-        settled long ago.
-        """
+        """Delete an account's budget use of past months (e.g. `2026-08`), all of whose jobs were settled long ago."""
         ...
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
-        """Open an organisation's account (`to` true) or close it; a closed account refuses new holds, open holds are
-        settled.
+        """Open an organisation's account (`to` true) or close it; return false if the organisation has none.
 
-        Return false if the organisation has no account.
+        A closed account refuses new holds; open holds are settled.
         """
         ...
 
@@ -304,41 +299,33 @@ class JobStore(Protocol):
         ...
 
     async def checkpoint(self, usage: Mapping[str, JobUsage]) -> None:
-        """Raise the checkpoints of jobs that are `HELD` to the usage delivered so far, given by job id; none decreases.
-        Not journaled.
+        """Raise the checkpoints of `HELD` jobs to the usage delivered so far, by job id; none decreases.
+
+        The write is not journaled.
         """
         ...
 
     async def charge(self, charges: Sequence[Charge]) -> bool:
-        """Store the cost of jobs, and so move them from `HELD` to `SETTLING`, each atomically; return whether all were
-        `HELD`.
+        """Store the cost of jobs, moving each atomically from `HELD` to `SETTLING`; return whether all were `HELD`.
 
         A job in a later state is not changed: the first charge is final.
         """
         ...
 
     async def finish(self, jobs: Collection[str]) -> None:
-        """Mark the settlement of the jobs with these ids as finished: `SETTLING` becomes `SETTLED`, other states
-        stay.
-        """
+        """Mark the settlement of these jobs as finished: `SETTLING` becomes `SETTLED`, other states stay."""
         ...
 
     async def settling_since(self, before: float, limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs whose settlement is unfinished: `SETTLING` since before the time `before` (Unix
-        seconds).
-        """
+        """Return up to `limit` jobs with unfinished settlement: `SETTLING` since before `before` (Unix seconds)."""
         ...
 
     async def held(self, limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs of all gateways that are `HELD` (accepted, not settled), earliest deadline
-        first.
-        """
+        """Return up to `limit` `HELD` jobs (accepted, not settled) of all gateways, earliest deadline first."""
         ...
 
     async def held_by_gateways(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs of the gateways with these ids that are `HELD` (accepted, not settled), earliest
-        deadline first.
-        """
+        """Return up to `limit` `HELD` jobs (accepted, not settled) of these gateways, earliest deadline first."""
         ...
 
     async def gateways(self) -> Collection[str]:
@@ -370,9 +357,7 @@ class AnsweredJobs(Protocol):
     """Store of the receipts that were stored with the answers to requests with an idempotency key."""
 
     async def statements(self, records: Collection[str]) -> Mapping[str, UsageStatement]:
-        """Return the usage and outcome that the receipts of jobs state, by job id: the receipts stored with the answers
-        of these idempotency records (`records`: their ids).
-        """
+        """Return the usage and outcome by job id that the receipts in these idempotency records (ids) state."""
         ...
 
 

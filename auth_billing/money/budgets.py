@@ -37,8 +37,9 @@ class BudgetStore(Protocol):
         ...
 
     async def inherit(self, organisation: str, successor: str, limit: int, month: str, used: int) -> None:
-        """Create the budget with the name `successor` for an API key that replaces another: set its monthly limit, and
-        its use in `month` so far, both in nano-USD.
+        """Create the budget `successor` of an API key that replaces another.
+
+        `limit`: the monthly limit, `used`: the use in `month` so far, both in nano-USD.
         """
         ...
 
@@ -58,8 +59,7 @@ class Budgets:
         self._clock = clock
 
     async def set(self, organisation: str, name: str, limit: int | None) -> None:
-        """Set the monthly limit of an organisation's budget `name` in nano-USD (0 allows nothing), or remove the limit
-        (`None`).
+        """Set the monthly limit of an organisation's budget (nano-USD; 0 allows nothing), or remove it (`None`).
 
         All gateways apply the limit within two seconds.
 
@@ -73,8 +73,9 @@ class Budgets:
         await self._store.set(organisation, name, limit)
 
     async def inherit(self, organisation: str, key: str, successor: str) -> None:
-        """Copy the budget of the API key `key`, and this month's use of the budget, to the key `successor` that
-        replaces the key; no effect if the key has no budget.
+        """Copy the budget of the API key `key`, with this month's use, to the key `successor` that replaces it.
+
+        No effect if the key has no budget.
 
         Raises:
             StoreUnavailable: the outcome is unknown; repeat the call.
@@ -95,9 +96,7 @@ class Budgets:
 
 
 def budget_usage(balance: Balance, month: str) -> list[BudgetUse]:
-    """Return the use of each budget of an account in `month` (e.g. `2026-11`), sorted by name, also of those without a
-    limit.
-    """
+    """Return the use of an account's budgets in `month` (e.g. `2026-11`), with or without limit, sorted by name."""
     used = balance.used.get(month, {})
     held = dict.fromkeys(used, 0)
     for hold in balance.held.values():

@@ -54,10 +54,10 @@ class CreditKind(StrEnum):
 
 @dataclass(frozen=True)
 class CreditEntry:
-    """A ledger entry that credits an organisation, or withdraws credit. `number`s begin at 1 and have no gaps; an
-    organisation's withdrawals have a sequence of their own.
+    """A ledger entry that credits an organisation, or withdraws credit.
 
-    `reference` is the caller's id of the transaction, e.g. a payment's id; `job` is set for refunds only.
+    `number`s begin at 1 and have no gaps; an organisation's withdrawals have a sequence of their own. `reference` is
+    the caller's id of the transaction, e.g. a payment's id; `job` is set for refunds only.
     """
 
     organisation: str
@@ -72,9 +72,7 @@ class CreditEntry:
 
     @property
     def id(self) -> str:
-        """The ledger entry's id, made of organisation, kind and reference, so that a repeated transaction has the same
-        id.
-        """
+        """Id of the ledger entry, made of organisation, kind and reference: the same for a repeated transaction."""
         return f"{self.organisation}:{self.kind}:{self.reference}"
 
 
@@ -95,9 +93,7 @@ class CreditStore(Protocol):
     """
 
     async def applied(self, organisation: str) -> tuple[int, int]:
-        """Return how many credit entries were applied to an organisation's account, and their sum in nano-USD; create a
-        missing account.
-        """
+        """Return how many credit entries were applied to an account, and their sum (nano-USD); create it if missing."""
         ...
 
     async def find(self, id: str) -> CreditEntry | None:
@@ -121,9 +117,7 @@ class CreditStore(Protocol):
         ...
 
     async def apply(self, entry: CreditEntry) -> None:
-        """Add the amount of a credit entry to its organisation's account, in one update, if its number is the next to
-        apply; else change nothing.
-        """
+        """Add a credit entry's amount to its account, in one update, if its number is next; else change nothing."""
         ...
 
     async def credited_since(self, at: float) -> Sequence[str]:
@@ -131,17 +125,14 @@ class CreditStore(Protocol):
         ...
 
     async def withdrawal_state(self, organisation: str) -> WithdrawalState:
-        """Return how many withdrawals an organisation's account has, and the credit available for the next; the account
-        must exist.
-        """
+        """Return how many withdrawals an existing account has, and the credit available for the next."""
         ...
 
     async def withdraw(self, entry: CreditEntry) -> bool:
-        """Take the amount of a withdrawal out of the account's available credit, and keep the entry in the account
-        until it is posted to the ledger, in one update.
+        """Take a withdrawal's amount out of available credit and keep its entry in the account, in one update.
 
-        Return false, with nothing changed, if less is available, `entry.number` is not the next one, or the last
-        withdrawal is not posted.
+        The entry stays there until it is posted to the ledger. Return false, with nothing changed, if less is
+        available, `entry.number` is not the next one, or the last withdrawal is not posted.
         """
         ...
 
@@ -195,8 +186,7 @@ class Credit:
         return await self._credit(organisation, CreditKind.PROMO, amount, reference, reason=reason)
 
     async def withdraw(self, organisation: str, amount: int, reference: str, reason: str = "") -> CreditEntry:
-        """Take `amount` nano-USD of unspent credit from an organisation, also of a closed account; return the ledger
-        entry.
+        """Take `amount` nano-USD of unspent credit from an open or closed account; return the ledger entry.
 
         A repeated call with the same reference changes nothing and returns the first entry.
 
@@ -259,8 +249,10 @@ class Credit:
             await self._store.apply(entry)
 
     async def apply_pending_since(self, since: float) -> None:
-        """Complete interrupted changes of credit: call `apply_pending` for every organisation that has credit entries
-        made since `since` (Unix seconds), and post to the ledger the withdrawals that only accounts have.
+        """Complete interrupted changes of credit in all organisations.
+
+        Calls `apply_pending` for each that has credit entries made since `since` (Unix seconds), and posts to the
+        ledger the withdrawals that only accounts have.
 
         Raises:
             StoreUnavailable: some may be completed; repeat the call.

@@ -68,23 +68,20 @@ class _Lease:
         self._demand: deque[tuple[float, int]] = deque(maxlen=MAX_REMEMBERED)
 
     def record_demand(self, amount: int, now: float) -> None:
-        """Record that a request of the payer needs a hold of `amount` (nano-USD) at monotonic time `now`; the lease's
-        size follows this demand.
-        """
+        """Record that a request needs a hold of `amount` (nano-USD) at monotonic time `now`, to size the lease."""
         self._demand.append((now, amount))
         while now - self._demand[0][0] > self._freshness:
             self._demand.popleft()
 
     @property
     def min_amount(self) -> int:
-        """The smallest amount (nano-USD) to add to the lease at a time: what `MIN_REQUESTS` average recent requests of
-        the payer need.
-        """
+        """The smallest amount (nano-USD) to add to the lease: what `MIN_REQUESTS` average recent requests need."""
         return MIN_REQUESTS * sum(amount for _, amount in self._demand) // max(1, len(self._demand))
 
     def target(self, now: float) -> int:
-        """Return the amount (nano-USD) that the lease should have at monotonic time `now`: twice the payer's demand of
-        the last second, 0 if no further request is likely.
+        """Return the lease's amount (nano-USD) to aim for at monotonic time `now`, 0 if no further request is likely.
+
+        It is twice the payer's demand of the last second.
         """
         if len(self._demand) < 2 or self.is_idle(now):
             return 0
@@ -137,29 +134,21 @@ class CreditLeases:
         return lease.id
 
     def suspend(self) -> None:
-        """Stop drawing from every credit lease of this gateway until its account is read again; call this when the
-        store did not answer.
-        """
+        """Stop drawing from every credit lease, since the store did not answer, until its account is read again."""
         for lease in self._leases.values():
             lease.confirmed_at = _NEVER
 
     def discard(self, lease_id: str) -> None:
-        """Retire the credit lease with this id, whose account does not have the lease any more, or has less of it than
-        expected.
-        """
+        """Retire a credit lease that its account lacks, or of which the account has less than expected."""
         self._retire(payer for payer, lease in self._leases.items() if lease.id == lease_id)
 
     def retire(self, organisation: str) -> bool:
-        """Stop using an organisation's credit leases; return whether it has any that `synchronise` must release to the
-        account.
-        """
+        """Stop using an organisation's credit leases; return whether `synchronise` must release any to the account."""
         self._retire(payer for payer in self._leases if payer.organisation == organisation)
         return organisation in self.retired_organisations
 
     def retire_idle(self) -> None:
-        """Stop using the credit leases whose payers had no request lately; `synchronise` releases them to the
-        accounts.
-        """
+        """Stop using the credit leases of payers without recent requests; `synchronise` then releases them."""
         now = self._monotonic()
         self._retire(payer for payer, lease in self._leases.items() if lease.is_idle(now))
 
@@ -173,10 +162,10 @@ class CreditLeases:
         return set(self._retired.values())
 
     async def synchronise(self, organisation: str, in_use: Callable[[str], bool]) -> None:
-        """Read an organisation's account, then confirm and extend its credit leases, and release the retired ones, each
-        atomically.
+        """Read an organisation's account, confirm and extend its credit leases, and release retired ones.
 
-        `in_use` returns whether a job's hold must still be taken from the lease with the given id.
+        Each lease is changed atomically. `in_use` returns whether a job's hold must still be taken from the lease with
+        the given id.
 
         Raises:
             StoreUnavailable: the leases may not be up to date; repeat the call.
@@ -236,8 +225,7 @@ class CreditLeases:
 
 
 def leasable(balance: Balance, payer: Payer) -> tuple[int, bool]:
-    """Return how many more nano-USD a payer may lease from an account, and whether its existing leases must be
-    released.
+    """Return how many more nano-USD a payer may lease from an account, and whether its leases must be released.
 
     Leases together may take 1/`LEASE_SHARE` of the credit and of each budget; over twice that they must be released.
     """

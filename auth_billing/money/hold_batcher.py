@@ -36,10 +36,9 @@ class HoldBatcher:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def hold(self, jobs: Sequence[JobRecord], budgets: Mapping[str, int]) -> bool:
-        """Hold the maximum cost (nano-USD) of one request's jobs, all or none, in one update with other requests of the
-        payer.
+        """Hold the maximum cost (nano-USD) of one request's jobs, all or none; return whether the account allowed it.
 
-        Return whether the account allowed it; if not, nothing is held.
+        One update of the account takes the holds of several requests of the payer.
 
         Args:
             jobs: jobs of one request, with the same payer.

@@ -69,8 +69,7 @@ def month_of(at: float) -> str:
 
 
 def check_id(id: str) -> str:
-    """Return `id` unchanged if it may be a part of a field's path in a MongoDB document: 1 to 128 letters, digits, `_`
-    and `-`.
+    """Return `id` unchanged if it may be in a MongoDB field's path: 1 to 128 letters, digits, `_` and `-`.
 
     Raises:
         ValueError: `id` is anything else.

@@ -30,13 +30,12 @@ class InstallationUsage(Protocol):
     """Queries over the rollups of all organisations. Each method raises `StoreUnavailable` if the store fails."""
 
     async def rows(self, since: int, until: int, limit: int) -> list[InstallationUsageRow]:
-        """Return the settled usage of all organisations from `since` until before `until` (Unix seconds): one row per
-        day, organisation and model, sorted by these, at most `limit` rows.
+        """Return the settled usage of all organisations from `since` until before `until` (Unix seconds).
+
+        One row per day, organisation and model, sorted by these, at most `limit` rows.
         """
         ...
 
     async def complete_until(self) -> int | None:
-        """Return the time (Unix seconds) until which the usage of every organisation is rolled up and so reported;
-        `None`: no organisation's usage is rolled up yet.
-        """
+        """Return the Unix time until which every organisation's usage is rolled up; `None`: none is rolled up yet."""
         ...

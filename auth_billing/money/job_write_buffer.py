@@ -60,9 +60,7 @@ class JobWriteBuffer:
         return oldest is not None and self._monotonic() - oldest.since > MAX_LAG
 
     def is_written(self, job: str) -> bool:
-        """Return whether no write of the job with this id is pending; also true for a job that was never added to the
-        buffer.
-        """
+        """Return whether no write of a job is pending; also true for a job that was never added to the buffer."""
         return job not in self._pending
 
     def add(self, jobs: Sequence[JobRecord], lease: str | None = None) -> None:

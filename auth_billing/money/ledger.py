@@ -9,15 +9,12 @@ SETTLE = "settle"
 
 
 def customer_account(organisation: str) -> str:
-    """Return the name of the ledger account of an organisation, which has the credit that the organisation has and did
-    not spend.
-    """
+    """Return the name of an organisation's ledger account, whose balance is the organisation's unspent credit."""
     return f"customer:{organisation}"
 
 
 def settlement_entry(charge: Charge) -> LedgerEntry:
-    """Return the ledger entry of a settled job that cost something: it moves the cost from the customer's account to
-    revenue.
+    """Return the ledger entry of a settled job that cost something, from the customer's account to revenue.
 
     The entry is not stored here.
     """

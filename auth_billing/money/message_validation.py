@@ -25,9 +25,7 @@ def ids_error(*ids: str) -> str | None:
 
 
 def usage_error(usage: Usage) -> str | None:
-    """Return the reason why the counts of a message's usage can't be true, or its units can't be stored; `None` if
-    valid.
-    """
+    """Return why a message's usage counts can't be true or its units can't be stored; `None` if valid."""
     counts = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, *usage.units.values())
     if any(not 0 <= n <= MAX_INT for n in counts):
         return "a number of tokens or units is negative or past 64 bits"
@@ -39,9 +37,7 @@ def usage_error(usage: Usage) -> str | None:
 
 
 def parts_error(parts: Sequence[UsagePart]) -> str | None:
-    """Return the reason why the parts of a job's usage (of its steps, by model) can't be true; `None` if they are
-    valid.
-    """
+    """Return why the parts of a job's usage (of its steps, by model) can't be true; `None` if they are valid."""
     if len(parts) > MAX_PARTS or any(not part.model or len(part.model) > MAX_NAME for part in parts):
         return "too many parts, or a malformed name of a model"
     return next((reason for part in parts if (reason := usage_error(part.usage)) is not None), None)

@@ -49,14 +49,13 @@ class SettlementConsumer:
 
     @property
     def keeps_up(self) -> bool:
-        """Whether this consumer has fewer unacknowledged messages than its prefetch, so that no receipt waits at the
-        broker.
-        """
+        """Whether this consumer has fewer unacknowledged messages than its prefetch: no receipt waits at the broker."""
         return len(self._records) + len(self._receipts) < PREFETCH
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Consume receipts and usage records from the settlement queue until `stop` is set, then finish the received
-        ones for up to `STOP_TIMEOUT` seconds.
+        """Consume receipts and usage records from the settlement queue until `stop` is set.
+
+        The received ones are then finished for up to `STOP_TIMEOUT` seconds.
 
         Raises:
             BrokerUnavailable: the broker did not accept the consumer.

@@ -56,8 +56,7 @@ class Settler:
         self._clock = clock
 
     async def settle(self, statements: Mapping[str, UsageStatement]) -> dict[str, SettlementResult]:
-        """Settle jobs to the stated usage, given by job id: charge the account, release the hold, post the ledger
-        entry.
+        """Settle jobs to the usage stated by job id: charge the account, release the hold, post the ledger entry.
 
         Return the effect of each statement, by job id. The first statement of a job is final. Costs are nano-USD, at
         most the job's hold.
@@ -72,8 +71,7 @@ class Settler:
         return results
 
     async def finish(self, jobs: Sequence[JobRecord]) -> None:
-        """Finish the interrupted settlement of jobs that are `SETTLING`: account, ledger entry, state `SETTLED` (steps
-        S5 to S7).
+        """Finish interrupted settlements of `SETTLING` jobs: account, ledger entry, state `SETTLED` (steps S5 to S7).
 
         Raises:
             StoreUnavailable: some may be unfinished; repeat the call.

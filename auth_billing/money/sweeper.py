@@ -69,10 +69,9 @@ class Sweeper:
         self._reset()
 
     async def sweep(self) -> None:
-        """Do one sweep: finish interrupted settlements, then read jobs and accounts, settle jobs whose gateway is
-        silent or whose deadline passed, and release orphaned holds and leases. The billing process calls this
-        periodically.
+        """Do one sweep: finish interrupted settlements, settle abandoned jobs, release orphaned holds and leases.
 
+        A job is abandoned if its gateway is silent or its deadline passed. The billing process calls this periodically.
         While receipts are not consumed or have a backlog, only settlements are finished.
 
         Raises:
@@ -199,9 +198,7 @@ class FirstSeen:
         self._since: dict[str, float] = {}
 
     def seconds(self, key: str, now: float) -> float:
-        """Record that a sweep has seen `key` at monotonic time `now`; return the seconds since `key` was first seen (0:
-        just now).
-        """
+        """Record that a sweep saw `key` at monotonic time `now`; return the seconds since it was first seen."""
         return now - self._since.setdefault(key, now)
 
     def keep(self, keys: Collection[str]) -> None:

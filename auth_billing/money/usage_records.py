@@ -38,10 +38,10 @@ class UsageRecordHandler:
         self._retry_wait = retry_wait
 
     async def handle(self, batch: list[Envelope[UsageRecord]], group: asyncio.TaskGroup) -> None:
-        """Store a batch of usage records in one write and acknowledge the messages; tasks of `group` retry, acknowledge
-        or park what was not stored.
+        """Store a batch of usage records in one write and acknowledge the messages.
 
-        Retries for as long as the store is unavailable, so it raises no `StoreUnavailable`.
+        Tasks of `group` retry, acknowledge or park what was not stored. Retries for as long as the store is
+        unavailable, so it raises no `StoreUnavailable`.
         """
         for envelope in await self._store_batch(batch):
             group.create_task(self._settle(envelope))
@@ -105,9 +105,7 @@ class UsageRecordHandler:
 
 
 def record_error(record: UsageRecord) -> str | None:
-    """Return the reason why a usage record's names, time, ids or counts can't be true, `None` if the record is
-    valid.
-    """
+    """Return why a usage record's names, time, ids or counts can't be true; `None` if the record is valid."""
     if any(len(text) > MAX_TEXT for text in (record.tenant, record.model, record.worker, record.digest)):
         return f"a name is longer than {MAX_TEXT} characters"
     if not math.isfinite(record.at):

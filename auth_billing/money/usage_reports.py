@@ -85,10 +85,10 @@ class UsageReports(Protocol):
     """Queries over settled jobs. Each method raises `StoreUnavailable` if the store does not answer in time."""
 
     async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """Return the usage of the jobs that `selection` matches, one row per bucket of `width` seconds and per group of
-        values of the dimensions `by`.
+        """Return the usage of the jobs that `selection` matches, by bucket of `width` seconds and by group.
 
-        At most `limit` rows, sorted by bucket and group.
+        One row per bucket and per group of values of the dimensions `by`, at most `limit` rows, sorted by bucket and
+        group.
         """
         ...
 

@@ -42,15 +42,11 @@ class RollupStore(Protocol):
         ...
 
     async def is_settling(self, before: float) -> bool:
-        """Return whether a settlement of a job that began before the time `before` (Unix seconds) is unfinished, so
-        that usage may be missing.
-        """
+        """Return whether a settlement begun before `before` (Unix seconds) is unfinished, so usage may be missing."""
         ...
 
     async def span(self, organisation: str) -> RollupSpan | None:
-        """Return the hours of an organisation that are rolled up; `None` if `start` was never called for the
-        organisation.
-        """
+        """Return the hours of an organisation that are rolled up; `None` if `start` was never called for it."""
         ...
 
     async def start(self, organisation: str, at: int) -> None:
@@ -58,8 +54,9 @@ class RollupStore(Protocol):
         ...
 
     async def roll_up(self, organisation: str, hour: int) -> None:
-        """Aggregate the usage of an organisation's jobs settled in the hour that begins at `hour` (Unix seconds), store
-        the rows, and extend the rolled-up span if it ends there. A repetition has no effect.
+        """Aggregate and store the usage of an organisation's jobs settled in the hour from `hour` (Unix seconds).
+
+        Extends the rolled-up span if it ends there. A repetition has no effect.
         """
         ...
 
@@ -72,8 +69,9 @@ class UsageRollups:
         self._clock = clock
 
     async def roll_up_all(self) -> None:
-        """Store the missing rollups of all past hours of all organisations; does nothing while a settlement of these
-        hours is unfinished. The billing process calls this periodically.
+        """Store the missing rollups of all past hours of all organisations.
+
+        Does nothing while a settlement of these hours is unfinished. The billing process calls this periodically.
 
         Raises:
             StoreUnavailable: some hours are missing; repeat the call.

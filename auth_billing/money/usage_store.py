@@ -38,8 +38,7 @@ class UsageStore(Protocol):
         ...
 
     async def add(self, record: UsageRecord) -> Insertion:
-        """Store a usage record durably, unless one of its attempt is stored; return whether it is new, repeated or
-        conflicting.
+        """Store a usage record durably, once per attempt; return whether it is new, repeated or conflicting.
 
         Raises:
             RecordRefused: the store can't hold the record.

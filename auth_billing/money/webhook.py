@@ -67,8 +67,9 @@ class Webhook:
         await self._client.aclose()
 
     async def send(self, id: str, message: dict[str, object]) -> None:
-        """Post a signed event (`message`, with the event's `id`) to the operator's URL, in up to `MAX_TRIES` tries if
-        the receiver is unreachable or overloaded.
+        """Post a signed event to the operator's URL, in up to `MAX_TRIES` tries.
+
+        `message` has the event's `id`. A try is repeated if the receiver is unreachable or overloaded.
 
         Raises:
             AlertNotSent: the receiver refused the event, or all tries failed.

@@ -145,7 +145,5 @@ class BrowserAccess:
         )
 
     def csrf_token(self, session_id: str) -> str:
-        """Return the CSRF token of the browser session with this id: the chat page must send it with each
-        state-changing request.
-        """
+        """Return the CSRF token of a browser session, which the chat page sends with each state-changing request."""
         return hmac.new(self._pepper, f"csrf:{session_id}".encode(), hashlib.sha256).hexdigest()

@@ -89,8 +89,7 @@ class Invitations:
         return invitation
 
     async def revoke(self, actor: Actor, invitation_id: str) -> Invitation:
-        """Revoke an invitation of the actor's organisation and return it; an accepted one keeps its status, an expired
-        one becomes revoked.
+        """Revoke and return an invitation; an accepted one keeps its status, an expired one becomes revoked.
 
         Raises:
             NotPermitted: the actor may not assign the invitation's role.
@@ -102,9 +101,7 @@ class Invitations:
         return await self.find(actor.organisation, invitation_id)
 
     async def revoke_of(self, organisation: str, user: User) -> None:
-        """Revoke the pending invitations to an organisation that a removed member has made, and those to the member's
-        address.
-        """
+        """Revoke the pending invitations to an organisation by a removed member, and those to the member's address."""
         now, address = self._clock(), fold_email(user.email)
         for each in await self._store.of_organisation(organisation):
             is_theirs = each.invited_by == user.id or fold_email(each.email) == address
@@ -123,8 +120,7 @@ class Invitations:
         return invitation
 
     async def claim(self, token: str, user: str) -> None:
-        """Mark the invitation of a token as accepted by a user, before the user joins, so that the invitation lets one
-        user in once.
+        """Mark a token's invitation as accepted by a user, before the user joins, so that it admits one user once.
 
         Raises:
             InvitationVoid: it was accepted, also by the same user, or it expired or was revoked.

@@ -48,8 +48,9 @@ class LocalOwner:
     clock: Callable[[], float] = time.time
 
     async def sign_in(self, token: str) -> SignedIn:
-        """Open a browser session of the local owner for the token of a first owner's invitation, which the launcher
-        made and prints. Works once per token.
+        """Open a browser session of the local owner for the token of a first owner's invitation.
+
+        The launcher made and prints the token, which works once.
 
         Raises:
             InvitationVoid: the token is used, is of another kind of invitation, or the organisation has an owner.

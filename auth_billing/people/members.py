@@ -29,8 +29,9 @@ class Member:
 
 
 async def current_actor(memberships: MembershipStore, actor: Actor) -> Actor:
-    """Return the actor with the role that its user has in the organisation now, read from the store: the request may
-    have been authorised seconds ago.
+    """Return the actor with the role that its user has in the organisation now, read from the store.
+
+    The request may have been authorised seconds ago.
 
     Raises:
         NotPermitted: the user has left the organisation.
@@ -86,8 +87,7 @@ class Members:
         return None if membership is None else membership.added
 
     async def join(self, organisation: str, user_id: str, role: Role, now: float, issuer: str = "") -> None:
-        """Make a user a member of an organisation with `role`, from `now` (Unix seconds); an existing member keeps the
-        current role.
+        """Add a user to an organisation with `role` from `now` (Unix seconds); a member keeps the current role.
 
         `issuer`: identity provider whose groups give the membership; empty: members of the organisation do.
         """
@@ -97,8 +97,7 @@ class Members:
             await self.accounts.add_owner(organisation, user_id)
 
     async def change_role(self, actor: Actor, user_id: str, role: Role) -> Member:
-        """Give a member of the actor's organisation another role, revoke those of the member's keys that have more
-        rights than the role allows, and return the changed member.
+        """Change a member's role, revoke the member's API keys with more rights than it, and return the changed member.
 
         Raises:
             NotPermitted: the actor may not assign the new role or take the current one.
@@ -114,8 +113,7 @@ class Members:
         return await self.find(actor.organisation, user_id)
 
     async def set_role(self, membership: Membership, role: Role) -> None:
-        """Give a member another role without a check of an actor's rights; API keys with more rights than the role
-        allows are revoked.
+        """Change a member's role without checking an actor's rights; API keys with more rights than it are revoked.
 
         Raises:
             LastOwner: the member is the organisation's only owner.
@@ -131,8 +129,9 @@ class Members:
             await self.end_keys(KeySet(organisation=organisation, user=user_id, admin_only=admin_only))
 
     async def remove(self, actor: Actor, user_id: str) -> Member:
-        """Remove a member from the actor's organisation, and end the user's sessions, keys and invitations there;
-        return the former member. Each member may remove themselves.
+        """Remove a member from the actor's organisation; return the former member.
+
+        The user's sessions, keys and invitations there end. Each member may remove themselves.
 
         Raises:
             NotPermitted: the actor may not remove this member.
@@ -154,10 +153,9 @@ class Members:
         return Member(user, membership.role, membership.added)
 
     async def remove_unconfirmed(self, membership: Membership, since: float) -> bool:
-        """End a membership that groups of the identity provider gave, with sessions, keys and invitations, unless the
-        provider confirmed it after `since` (Unix seconds).
+        """End a membership that groups gave, unless the provider confirmed it after `since` (Unix seconds).
 
-        Return whether it was ended.
+        The user's sessions, keys and invitations there end too. Return whether it was ended.
         """
         organisation, user = membership.organisation, await self.users.find(membership.user)
         if not await self.memberships.remove(organisation, membership.user, since):

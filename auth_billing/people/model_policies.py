@@ -35,9 +35,7 @@ class ModelPolicyStore(Protocol):
     """Store of model policies. Each method raises `StoreUnavailable` when the store does not answer in time."""
 
     async def find(self, organisation: str, subjects: Sequence[PolicySubject]) -> dict[PolicySubject, ModelPolicy]:
-        """Return the stored model policies of these subjects of an organisation, by subject; a subject without a policy
-        is left out.
-        """
+        """Return the stored model policies of these subjects, by subject; one without a policy is left out."""
         ...
 
     async def all(self, organisation: str) -> dict[PolicySubject, ModelPolicy]:
@@ -68,8 +66,7 @@ class ModelPolicies:
     announce: Callable[[KeySet], None]
 
     async def access(self, organisation: str, project: str, user: str, role: Role | None = None) -> ModelAccess:
-        """Return which models requests in a project may use, by the policies of the project, of the user and of the
-        user's role.
+        """Return which models requests may use by the policies of the project, the user and the user's role.
 
         `user`: id of a user or service account, empty for neither; `role`: the user's role if the caller has just
         looked it up.
@@ -101,8 +98,9 @@ class ModelPolicies:
         return (await self.store.find(organisation, [subject])).get(subject, UNRESTRICTED)
 
     async def set(self, actor: Actor, subject: PolicySubject, policy: ModelPolicy) -> None:
-        """Store the model policy of a project, role or member of the actor's organisation (`UNRESTRICTED` removes it),
-        and publish to gateways which cached keys it concerns.
+        """Store the model policy of a project, role or member of the actor's organisation.
+
+        `UNRESTRICTED` removes it. Publishes to gateways which cached keys it concerns.
 
         Raises:
             NotPermitted: the actor is no administrator, or no owner and the subject is the role of administrators, or
@@ -146,8 +144,7 @@ class ModelPolicies:
 
 
 def audit_entry_of(subject: PolicySubject, policy: ModelPolicy) -> tuple[Event, str, dict[str, Detail]]:
-    """Return the event, the project's id (empty: none) and the details that the audit log gets for a changed model
-    policy.
+    """Return the event, project id (empty: none) and details that the audit log gets for a changed model policy.
 
     `UNRESTRICTED` is logged as the removal of the policy. Nothing is written here.
     """

@@ -67,9 +67,7 @@ class OrganisationStore(Protocol):
         ...
 
     async def archive_project(self, organisation: str, project: str, now: float) -> None:
-        """Mark an organisation's project as archived at `now` (Unix seconds); no effect if it is archived or does not
-        exist.
-        """
+        """Mark a project as archived at `now` (Unix seconds); no effect if it is archived or does not exist."""
         ...
 
     async def add_owner(self, organisation: str, user: str) -> None:
@@ -77,7 +75,5 @@ class OrganisationStore(Protocol):
         ...
 
     async def give_up_owner(self, organisation: str, user: str) -> bool:
-        """Remove a user id from an organisation's list of owners; return false, and change nothing, if no owner would
-        remain.
-        """
+        """Remove a user id from an organisation's owners; return false, and change nothing, if none would remain."""
         ...

@@ -65,9 +65,7 @@ class OidcConfiguration:
         return self.origin + CALLBACK_PATH
 
     def allows(self, url: str) -> bool:
-        """Return whether requests may go to `url`, an endpoint of the provider: https, or http on loopback if the
-        issuer is there.
-        """
+        """Return whether requests may go to the endpoint `url`: https, or http on loopback if the issuer is there."""
         return is_safe_url(url) and (urlsplit(url).scheme == "https" or urlsplit(self.issuer).scheme == "http")
 
 
@@ -84,8 +82,7 @@ def is_safe_url(url: str) -> bool:
 
 
 def parse_group_roles(text: str, default_organisation: str) -> tuple[GroupRole, ...]:
-    """Parse the setting that maps a provider's groups to roles: a JSON list of `{"group": …, "role": …, "organisation":
-    …}`.
+    """Parse the setting that maps groups to roles: a JSON list of `{"group": …, "role": …, "organisation": …}`.
 
     An entry without an organisation gets `default_organisation`.
 

@@ -34,8 +34,7 @@ class MembershipChange:
 
 
 def groups_in(claims: Mapping[str, Any], name: str) -> frozenset[str]:
-    """Return the user's groups in the claim `name` of an ID token: a text or a list of texts; none if the claim is
-    missing.
+    """Return the user's groups in the claim `name` of an ID token, a text or a list of texts; none if missing.
 
     Raises:
         ProviderSignInRefused: the provider left the claim out because there are too many groups, or it is malformed.
@@ -67,10 +66,10 @@ def roles_of(groups: Iterable[str], mapping: Sequence[GroupRole]) -> dict[str, R
 async def apply_roles(
     members: Members, user: str, wanted: Mapping[str, Role], issuer: str, now: float
 ) -> list[MembershipChange]:
-    """Store the roles `wanted` (by organisation id) that the groups of the identity provider `issuer` give a user: add,
-    change and end memberships.
+    """Add, change and end the memberships that groups of the provider `issuer` give a user; return the changes.
 
-    Return what was changed. `now`: Unix seconds, when the provider confirmed the groups.
+    `wanted`: the roles that the groups give, by organisation id. `now`: Unix seconds, when the provider confirmed the
+    groups.
     """
     stored = {each.organisation: each for each in await members.memberships.of_user(user)}
     new = [Membership(organisation, user, role, now, issuer) for organisation, role in wanted.items()]
@@ -99,10 +98,9 @@ async def _follow(members: Members, stored: Membership, role: Role | None, now: 
 
 
 async def end_unconfirmed(members: Members, since: float) -> list[tuple[str, MembershipChange]]:
-    """End all memberships from groups, of any issuer, that were last confirmed before `since` (Unix seconds), with
-    their sessions and API keys.
+    """End all memberships from groups of any issuer that were last confirmed before `since` (Unix seconds).
 
-    Return a pair of user id and change for each ended membership.
+    The users' sessions and API keys there end too. Return a pair of user id and change for each ended membership.
     """
     return [
         (each.user, MembershipChange(each.organisation, Event.USER_DELETED, each.role))
@@ -112,9 +110,7 @@ async def end_unconfirmed(members: Members, since: float) -> list[tuple[str, Mem
 
 
 async def end_membership(members: Members, membership: Membership) -> MembershipChange | None:
-    """End one membership that a group gave, with its sessions and API keys; return the change, `None` if it had ended
-    before.
-    """
+    """End one membership that a group gave, with sessions and API keys; return the change, `None` if it had ended."""
     actor = Actor(membership.organisation, membership.user, membership.role)
     try:
         await members.remove(actor, membership.user)

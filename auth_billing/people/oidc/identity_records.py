@@ -24,9 +24,7 @@ class IdentityStore(Protocol):
     """Store of identities and of used sign-in states. Methods raise `StoreUnavailable`."""
 
     async def add(self, identity: Identity) -> bool:
-        """Store a new identity, an account at the identity provider that signs in as a user, durably; return false if
-        its id is stored.
-        """
+        """Durably store a new identity, a user's account at the provider; return false if its id is stored."""
         ...
 
     async def find(self, identity_id: str) -> Identity | None:
@@ -38,21 +36,15 @@ class IdentityStore(Protocol):
         ...
 
     async def remove(self, identity_id: str, user: str) -> bool:
-        """Delete one identity of a user, so that this account at the identity provider signs in as the user no more;
-        return false if the user has no such identity.
-        """
+        """Delete one identity of a user, an account at the provider; return false if the user has no such identity."""
         ...
 
     async def remove_all(self, user: str) -> None:
-        """Delete all identities of a user, so that no account at the identity provider signs in as the user any
-        more.
-        """
+        """Delete all identities of a user, so that no account at the identity provider signs in as the user."""
         ...
 
     async def use_state(self, state: str, expires: float) -> bool:
-        """Mark the `state` value of a sign-in at the provider as used until `expires` (Unix seconds); return false if
-        it was used before.
-        """
+        """Mark a sign-in's `state` value as used until `expires` (Unix seconds); return false if it was used before."""
         ...
 
 

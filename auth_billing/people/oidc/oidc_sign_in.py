@@ -117,8 +117,7 @@ class OidcSignIn:
         self._cipher = Fernet(base64.urlsafe_b64encode(key))
 
     async def begin(self, address: str, return_to: str) -> tuple[str, Transaction]:
-        """Begin a sign-in at the identity provider; return the provider's URL for the browser, and the transaction to
-        keep in a cookie.
+        """Begin a sign-in at the identity provider; return its URL for the browser, and the transaction for a cookie.
 
         `address`: the client's network address; `return_to`: the path of this site to visit after the sign-in.
 
@@ -132,8 +131,9 @@ class OidcSignIn:
     async def begin_connection(
         self, session: BrowserSession, password: str, code: str, address: str
     ) -> tuple[str, Transaction]:
-        """Begin to connect an identity at the provider with the session's user, who gives the password again; return
-        the provider's URL for the browser, and the transaction to keep in a cookie.
+        """Begin to connect an identity at the provider with the session's user, who gives the password again.
+
+        Return the provider's URL for the browser, and the transaction to keep in a cookie.
 
         Args:
             code: of the second factor, if the user has one: the identity signs in without it.
@@ -155,8 +155,9 @@ class OidcSignIn:
     async def disconnect(
         self, session: BrowserSession, identity: str, password: str, code: str, address: str
     ) -> SignedIn:
-        """Disconnect an identity from the session's user, who gives the password and the code of a second factor, and
-        end all other sessions of the user; return a new session in place of this one.
+        """Disconnect an identity from the session's user, who gives the password and a second factor's code.
+
+        All other sessions of the user end. Return a new session in place of this one.
 
         Raises:
             NotPermitted: no membership of the user accepts the password.
@@ -261,10 +262,10 @@ class OidcSignIn:
         return Outcome(transaction.return_to, user, connected=identity.id)
 
     async def check(self, session: BrowserSession) -> Sequence[MembershipChange]:
-        """Ask the provider for the groups of a session's user, at most every `CHECK_INTERVAL`, and change the
-        memberships that follow them; return what changed.
+        """Ask the provider for the groups of a session's user, and adapt the memberships; return what changed.
 
-        A session that can't be checked, because the provider gave no refresh token or is away, ends by its age.
+        Asks at most every `CHECK_INTERVAL`. A session that can't be checked, because the provider gave no refresh token
+        or is away, ends by its age.
 
         Raises:
             InvalidSession: the provider ended the grant, or no group gives the membership any more.
@@ -308,9 +309,7 @@ class OidcSignIn:
         return await self._claims(tokens)
 
     async def sign_out_url(self) -> str:
-        """Return the URL of the provider at which the browser ends the user's session there; empty if the provider has
-        none, or does not answer.
-        """
+        """Return the provider's URL that ends the browser's session there; empty if it has none or does not answer."""
         try:
             endpoint = (await self.provider.metadata()).end_session_endpoint
         except ProviderUnavailable:

@@ -72,8 +72,9 @@ class _Cached(Generic[T]):
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def get(self, *, newer: bool = False) -> T:
-        """Return the cached value, fetched first if it is missing or old, or if `newer` is set; a fetch is not repeated
-        within `RETRY_INTERVAL`.
+        """Return the cached value, fetched first if it is missing, old, or `newer` is set.
+
+        A fetch is not repeated within `RETRY_INTERVAL`.
 
         Raises:
             ProviderUnavailable: there is no value, and it can't be fetched.
@@ -127,8 +128,9 @@ class OidcProvider:
         return await self._metadata.get()
 
     async def keys(self, *, newer: bool = False) -> KeySet:
-        """Return the provider's public signing keys, which are cached; with `newer`, fetch them again, for a token
-        whose key id the cached ones lack.
+        """Return the provider's public signing keys, which are cached.
+
+        With `newer`, they are fetched again, for a token whose key id the cached ones lack.
 
         Raises:
             ProviderUnavailable: they are not known, and the provider does not answer.
@@ -158,8 +160,7 @@ class OidcProvider:
         return await self._tokens({"grant_type": "refresh_token", "refresh_token": token})
 
     async def user_info(self, access_token: str) -> Mapping[str, Any]:
-        """Return the claims about the user of an access token from the provider's user information endpoint; none if
-        the provider has no such endpoint.
+        """Return the user's claims from the provider's user information endpoint, empty if it has no such endpoint.
 
         Raises:
             ProviderUnavailable: the provider does not answer, or refuses the token.

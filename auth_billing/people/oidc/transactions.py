@@ -60,9 +60,7 @@ class Transactions:
         return self._transaction(f"{text}.{self._derived('cookie', text)}")
 
     def read(self, cookie: str, state: str) -> Transaction | None:
-        """Return the sign-in transaction in a browser's cookie; `None` if it is forged, has expired, or has another
-        `state` than the provider's answer.
-        """
+        """Return the sign-in transaction in a cookie; `None` if forged, expired or not of the answer's `state`."""
         text, _, signature = cookie.rpartition(".")
         if len(cookie) > MAX_COOKIE or not cookie.isascii() or not state.isascii():
             return None
