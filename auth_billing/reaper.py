@@ -69,8 +69,10 @@ class Reaper:
         self._retry_wait = retry_wait
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Close the jobs of the dead-letter queue one by one until `stop` is set: notify each job's gateway, publish a
-        usage record without tokens, and keep all but expired jobs in the queue of diagnosed messages.
+        """Close the jobs of the dead-letter queue one by one until `stop` is set.
+
+        For each job, notify its gateway, publish a usage record without tokens, and keep the message in the queue of
+        diagnosed messages unless the job expired.
 
         Raises:
             BrokerUnavailable: consuming the dead-letter queue failed.

@@ -56,9 +56,7 @@ class PasswordResetStore(Protocol):
         ...
 
     async def find_by_digest(self, digest: bytes) -> PasswordResetRecord | None:
-        """Return the password reset link whose token has this digest, even if it has expired, or `None` if there is
-        none.
-        """
+        """Return the password reset link whose token has this digest, even an expired one; `None` if there is none."""
         ...
 
     async def delete(self, user: str, digest: bytes) -> None:
@@ -77,8 +75,9 @@ class ResetLinks:
     clock: Callable[[], float] = time.time
 
     async def make_for_member(self, actor: Actor, user_id: str) -> tuple[User, str]:
-        """Make and store a password reset link for a member of the actor's organisation; return the member and the
-        token, which is not stored.
+        """Make and store a password reset link for a member of the actor's organisation; return member and token.
+
+        The token itself is not stored.
 
         Raises:
             NotPermitted: the actor may not act on this account (`account_rights`), or it has no password.
@@ -91,8 +90,9 @@ class ResetLinks:
         return user, await self._make(user, organisation=actor.organisation, made_by=actor.user)
 
     async def make(self, user: User) -> str:
-        """Make and store a password reset link for a user, by right of the operator or of the user's mailbox; return
-        the token.
+        """Make and store a password reset link for a user; return the token.
+
+        The caller acts by right of the operator or of the user's mailbox.
 
         Raises:
             NotPermitted: the account has no password: a local owner's, or one of an identity provider's users.
@@ -141,8 +141,10 @@ class PasswordReset:
     sessions: Sessions
 
     async def use(self, token: str, password: str, address: str) -> User:
-        """Set the password of the user whose reset link has this token, once, and return the user; end all sessions of
-        the user, and disconnect the user's identities, unless the user can't sign in with the password.
+        """Set the password of the user whose reset link has this token, once, and return the user.
+
+        All sessions of the user end. The user's identities are disconnected, unless the user can't sign in with the
+        password.
 
         Args:
             address: the client's network address.

@@ -48,8 +48,7 @@ class Passwords:
         self._dummy_hash = self._hasher.hash("unknown user")
 
     async def hash(self, password: str) -> str:
-        """Check a new password against the rules, hash the password on a thread, and return the hash in argon2id's
-        encoded form.
+        """Check a new password against the rules, and return its hash, made on a thread, in argon2id's encoded form.
 
         Raises:
             UnacceptableValue: too short, too long, or with control characters.
@@ -63,8 +62,7 @@ class Passwords:
         return await self._run(lambda: self._hasher.hash(prepared))
 
     async def rehash(self, stored: str, password: str) -> str:
-        """Return a hash of a verified password under the current parameters if the hash `stored` has weaker ones, else
-        `stored`.
+        """Return the hash `stored`, or a new one of the verified password if the current parameters are stronger.
 
         The rules for new passwords are not applied.
 
@@ -77,8 +75,9 @@ class Passwords:
         return await self._run(lambda: self._hasher.hash(prepared))
 
     async def verify(self, stored: str | None, password: str) -> bool:
-        """Return whether `password` matches the hash `stored`. Without a hash (unknown user, or a user without a
-        password) the answer is no, after the same work.
+        """Return whether `password` matches the hash `stored`; false without a hash, after the same work.
+
+        An unknown user, and a user without a password, have no hash.
 
         Raises:
             PasswordsBusy: too many operations are waiting.

@@ -104,9 +104,7 @@ class UserStore(Protocol):
         ...
 
     async def rehash(self, user_id: str, old: str, new: str) -> bool:
-        """Replace the hash `old` of a user's unchanged password by `new`; return false if `old` is no longer the stored
-        hash.
-        """
+        """Replace the hash `old` of a user's unchanged password by `new`; return false if another hash is stored."""
         ...
 
     async def change_password(self, user_id: str, old: str, new: str) -> User | None:
@@ -132,8 +130,9 @@ class MembershipStore(Protocol):
     """Store of memberships."""
 
     async def add(self, membership: Membership) -> None:
-        """Store a user's new membership of an organisation durably, with the highest role of an earlier one as
-        `former`; an existing one is left unchanged.
+        """Store a user's new membership of an organisation durably; an existing one is left unchanged.
+
+        The highest role of an earlier membership is stored as its `former`.
         """
         ...
 
@@ -154,9 +153,7 @@ class MembershipStore(Protocol):
         ...
 
     async def set_role(self, organisation: str, user: str, role: Role, former: Role | None = None) -> bool:
-        """Give a member of an organisation another role, and store the highest `former` one if given; return false if
-        there is no such member.
-        """
+        """Set a member's role, and the highest `former` one if given; return false if there is no such member."""
         ...
 
     async def confirm(self, organisation: str, user: str, now: float) -> None:
@@ -164,14 +161,16 @@ class MembershipStore(Protocol):
         ...
 
     async def unconfirmed(self, since: float) -> list[Membership]:
-        """Return all memberships that groups of an identity provider gave and last confirmed before `since` (Unix
-        seconds).
+        """Return all memberships from an identity provider's groups that were last confirmed before `since`.
+
+        `since` is in Unix seconds.
         """
         ...
 
     async def remove(self, organisation: str, user: str, unconfirmed_since: float | None = None) -> bool:
-        """End a user's membership of an organisation, and keep its highest role for a later one; return false if there
-        was none.
+        """End a user's membership of an organisation; return false if there was none.
+
+        Its highest role is kept for a later membership.
 
         `unconfirmed_since`: end it only if `unconfirmed` would return it for this time (Unix seconds), in one update.
         """
@@ -198,19 +197,19 @@ class InvitationStore(Protocol):
         ...
 
     async def claim(self, digest: bytes, user: str, now: float) -> bool:
-        """Mark the invitation whose token has this digest as accepted by a user; return false, and change nothing, if
-        it is not pending at `now` (Unix seconds).
+        """Mark the invitation whose token has this digest as accepted by a user at `now` (Unix seconds).
+
+        Return false, and change nothing, if the invitation is not pending.
         """
         ...
 
     async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:
-        """Revoke an invitation of an organisation at `now` (Unix seconds); return false if it was accepted or revoked
-        before.
-        """
+        """Revoke an organisation's invitation at `now` (Unix seconds); return false if it was accepted or revoked."""
         ...
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
-        """Revoke at `now` (Unix seconds) an organisation's pending invitations of a first owner: for the role of owner,
-        for any e-mail address, made by no user.
+        """Revoke at `now` (Unix seconds) an organisation's pending invitations of a first owner.
+
+        These are for the role of owner, for any e-mail address, and made by no user.
         """
         ...

@@ -104,8 +104,9 @@ class Projects:
         return await self.find(actor.organisation, project_id)
 
     async def archive(self, actor: Actor, project_id: str) -> Project:
-        """Archive a project of the actor's organisation permanently and return it; no effect if it is archived. The
-        caller revokes its API keys.
+        """Archive a project of the actor's organisation permanently and return it; no effect if it is archived.
+
+        The caller revokes the project's API keys.
 
         Raises:
             NotPermitted: the actor's role is below administrator.

@@ -45,9 +45,7 @@ class RefreshToken:
         return self._padded(successor.secret)
 
     def unseal(self, sealed: bytes) -> RefreshToken:
-        """Decrypt the refresh token that replaced this one from what `seal` returned; garbage if another token sealed
-        it.
-        """
+        """Decrypt the refresh token that replaced this one from what `seal` returned; garbage if another sealed it."""
         return RefreshToken(self.session, self._padded(sealed))
 
     def _padded(self, text: bytes) -> bytes:

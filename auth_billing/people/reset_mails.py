@@ -124,8 +124,9 @@ class ResetMails:
         return self.mailer is not None
 
     async def request(self, request: ResetRequest) -> None:
-        """Queue a mail with a password reset link; `run` sends it. Neither the outcome nor the time depends on whether
-        the account exists.
+        """Queue a mail with a password reset link; `run` sends it.
+
+        Neither the outcome nor the time depends on whether the account exists.
 
         Raises:
             MailUnavailable: the installation sends no mail.
@@ -148,8 +149,9 @@ class ResetMails:
             await asyncio.gather(*(self._serve(self.mailer) for _ in range(SENDERS)))
 
     async def close(self) -> None:
-        """Wait up to `CLOSING_PERIOD` for the queued mails with reset links, and release the mailer. Cancel `run`
-        afterwards.
+        """Wait up to `CLOSING_PERIOD` for the queued mails with reset links, and release the mailer.
+
+        Cancel `run` afterwards.
         """
         if self.mailer is None:
             return

@@ -68,27 +68,25 @@ class SecondFactorStore(Protocol):
         ...
 
     async def begin(self, user: str, nonce: bytes) -> bool:
-        """Store a user's new, unconfirmed second factor, in place of an unconfirmed one; return false if a confirmed
-        one is there.
-        """
+        """Store a user's unconfirmed second factor, in place of an earlier one; return false if one is confirmed."""
         ...
 
     async def confirm(self, user: str, nonce: bytes, now: float, step: int, recovery: Sequence[bytes]) -> bool:
-        """Confirm a user's second factor with this nonce at `now` (Unix seconds), with its digests of recovery codes
-        and the time step of the first code; return false if it is not the user's unconfirmed one.
+        """Confirm a user's unconfirmed second factor with this nonce at `now` (Unix seconds); return false without one.
+
+        Its digests of recovery codes and the time step of the first code are stored too.
         """
         ...
 
     async def accept_step(self, user: str, nonce: bytes, step: int) -> bool:
-        """Store the TOTP time step of an accepted code, so that no code is accepted twice; return false if the step is
-        not newer than the last, or the second factor is not confirmed.
+        """Store the TOTP time step of an accepted code, so that no code is accepted twice.
+
+        Return false if the step is not newer than the last, or the second factor is not confirmed.
         """
         ...
 
     async def use_recovery_code(self, user: str, digest: bytes) -> bool:
-        """Remove the recovery code with this digest from a user's confirmed second factor; return false if there is no
-        such code.
-        """
+        """Remove a recovery code, by digest, from a user's confirmed second factor; return false if it is not there."""
         ...
 
     async def remove(self, user: str) -> bool:
@@ -106,9 +104,7 @@ class Enrolment:
     """The TOTP secret as an `otpauth:` URI."""
 
     def qr_code(self) -> str:
-        """Return the QR code of the TOTP secret for an authenticator app, as a `data:` URL of an SVG image, which this
-        process draws.
-        """
+        """Draw the QR code of the TOTP secret for an authenticator app; return an SVG image as a `data:` URL."""
         drawn = segno.make(self.uri, error="m", micro=False)
         return str(drawn.svg_data_uri(scale=4, border=4, light="#fff", encode_minimal=False))
 
@@ -134,8 +130,9 @@ class SecondFactor:
         return None if factor is None else len(factor.recovery)
 
     async def enrol(self, user: User) -> Enrolment:
-        """Begin the enrolment of a user's second factor, in place of an unconfirmed one; return its secret. `confirm`
-        ends the enrolment.
+        """Begin the enrolment of a user's second factor, in place of an unconfirmed one; return its secret.
+
+        `confirm` ends the enrolment.
 
         Raises:
             NotPermitted: the user has a second factor.
@@ -149,8 +146,9 @@ class SecondFactor:
         )
 
     async def confirm(self, user: User, code: str) -> list[str]:
-        """End the enrolment of a user's second factor by the app's first code; return the recovery codes, which are
-        stored as digests only.
+        """End the enrolment of a user's second factor by the app's first code; return the recovery codes.
+
+        Only digests of the recovery codes are stored.
 
         Raises:
             InvalidCode: the code is wrong, or no enrolment has begun.

@@ -47,9 +47,7 @@ class Challenges:
         self._clock = clock
 
     def issue(self, challenge: Challenge) -> str:
-        """Return a sign-in challenge (whose password was right, and which waits for the second factor) as a signed
-        token.
-        """
+        """Return a signed token of the challenge of a sign-in that has the password and lacks the second factor."""
         payload = {"aud": AUDIENCE, "exp": int(self._clock()) + SECONDS_VALID, "challenge": asdict(challenge)}
         return jwt.encode(payload, self._key, ALGORITHM)
 

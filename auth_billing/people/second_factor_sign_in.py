@@ -34,8 +34,7 @@ class SecondFactorSignIn:
     throttle: SignInThrottle
 
     async def complete(self, token: str, code: str, address: str) -> tuple[SignedIn, Challenge]:
-        """Complete a sign-in by the second factor: if the code is right, open the session of the challenge; return it
-        with the challenge.
+        """Complete a sign-in by the code of the second factor; return the new session and the challenge.
 
         Args:
             token: the challenge, as `SignIn.sign_in` or `SignUp.accept_invitation` returned it.
@@ -61,8 +60,9 @@ class SecondFactorSignIn:
         return await self.sign_in.sessions.begin(user, challenge.organisation), challenge
 
     async def enrol(self, user: User, password: str, address: str) -> Enrolment:
-        """Begin to enrol a second factor of a signed-in user, who gives the password; return its secret. An unconfirmed
-        one is replaced.
+        """Begin to enrol a second factor of a signed-in user, who gives the password; return its secret.
+
+        An unconfirmed second factor is replaced.
 
         Raises:
             InvalidCredentials: the password is wrong, or the user has none.
@@ -74,10 +74,10 @@ class SecondFactorSignIn:
         return await self.factors.enrol(user)
 
     async def confirm(self, session: BrowserSession, code: str) -> tuple[list[str], SignedIn]:
-        """Enable the second factor of a session's user by the app's first code, and end all other sessions, which had
-        no code.
+        """Enable the second factor of a session's user by the app's first code, and end all other sessions.
 
-        Return the recovery codes, and a new session in place of this one.
+        Return the recovery codes, and a new session in place of this one. The sessions that end were opened without a
+        code.
 
         Raises:
             InvalidCode: the code is wrong, or no enrolment has begun.

@@ -153,7 +153,8 @@ class Sessions:
 
     def issued(self, access_token: str) -> bool:
         """Return whether an access token is signed by this installation and unexpired; its session may have ended.
-        Reads no store.
+
+        The store is not read.
         """
         try:
             self.tokens.read(access_token)
@@ -162,10 +163,10 @@ class Sessions:
         return True
 
     async def refresh(self, token: RefreshToken) -> SignedIn:
-        """Exchange a refresh token for new access and refresh tokens; a repetition within `GRACE_PERIOD` seconds gets
-        the same refresh token.
+        """Exchange a refresh token for new access and refresh tokens.
 
-        A token that was used longer ago ends the session, since it may be stolen.
+        A repetition within `GRACE_PERIOD` seconds gets the same refresh token. A token that was used longer ago ends
+        the session, since it may be stolen.
 
         Raises:
             InvalidSession: the session has ended, or is ended by this call.
@@ -199,9 +200,7 @@ class Sessions:
         self._cache.forget(session.id)
 
     async def end_all(self, session: BrowserSession) -> None:
-        """End all browser sessions of this session's user, in every organisation; gateways notice within `CACHE_TTL`
-        seconds.
-        """
+        """End all sessions of a session's user, in every organisation; gateways notice within `CACHE_TTL` seconds."""
         await self.users.end_sessions(session.user.id)
         self._cache.forget(session.id)
 

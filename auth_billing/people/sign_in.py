@@ -86,8 +86,7 @@ class SignIn:
         return await self._rehashed(user, password)
 
     async def confirm_password(self, user: User, password: str, address: str) -> None:
-        """Check the password of a signed-in user who gives it again, before a sensitive change, and count a sign-in
-        attempt.
+        """Check the password that a signed-in user gives again before a sensitive change, and count a sign-in attempt.
 
         Raises:
             InvalidCredentials: the password is wrong, or the user has none.

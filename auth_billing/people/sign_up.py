@@ -50,8 +50,7 @@ class SignUp:
     clock: Callable[[], float] = time.time
 
     async def accept_invitation(self, token: str, sign_up: SignUpInput) -> SignedIn:
-        """Accept an invitation, once: create the user, or check an existing user's password, and make the user a
-        member.
+        """Accept an invitation, once: make a new user, or an existing one whose password is right, a member.
 
         Return a new session in the organisation.
 
@@ -73,8 +72,7 @@ class SignUp:
         return await self.join(token, user)
 
     async def join(self, token: str, user: User) -> SignedIn:
-        """Make a user who was just authenticated a member by an invitation, once, and return a new session in the
-        organisation.
+        """Make a just authenticated user a member by an invitation, once, and return a new session in the organisation.
 
         Raises:
             InvitationVoid: the token's invitation is not pending, or is for another address.
@@ -85,8 +83,7 @@ class SignUp:
         return await self.sessions.begin(user, invitation.organisation)
 
     async def register(self, sign_up: SignUpInput, organisation: str) -> SignedIn:
-        """Create a user account, and a new organisation without credit, whose owner the user is; return a new session
-        there.
+        """Create a user account, and a new organisation without credit that the user owns; return a new session there.
 
         An account without an organisation (an interrupted sign-up) is used if the password is right, and it has no
         second factor.

@@ -25,8 +25,9 @@ _IPV6_NETWORK = 64
 
 
 class SignInThrottle:
-    """Limits sign-in attempts per address and per account (a burst of `per_minute`, refilled evenly over a minute), and
-    reset mails and codes per account.
+    """Limits sign-in attempts per address and per account, and reset mails and codes per account.
+
+    Sign-in attempts have a burst of `per_minute`, refilled evenly over a minute.
     """
 
     def __init__(self, buckets: BucketStore, per_minute: int) -> None:

@@ -75,8 +75,9 @@ class PriceBook:
         self._reading = asyncio.Lock()
 
     async def current(self) -> PriceList:
-        """Return the price list in force, read from the store at most every `CACHE_TTL` seconds; an empty list of
-        version 0 if no prices were ever set.
+        """Return the price list in force, read from the store at most every `CACHE_TTL` seconds.
+
+        The list is empty and of version 0 if no prices were ever set.
 
         Raises:
             StoreUnavailable: the store does not answer, and no version is known.
@@ -89,8 +90,7 @@ class PriceBook:
             return self._fresh() or await self._read()
 
     async def newest(self) -> PriceVersion:
-        """Return the price version in force, read from the store now, past the cache; an empty one of version 0 if none
-        is stored.
+        """Return the price version in force from the store, past the cache; an empty one of version 0 if it has none.
 
         Raises:
             StoreUnavailable: the store does not answer.

@@ -135,8 +135,9 @@ class Tokens(_Table):
         return self
 
     def rate(self, factor: Decimal) -> TokenRate:
-        """Convert the prices of one model in the price file (USD) to nano-USD per token and unit, multiplied by
-        `factor`, which is that of a service class.
+        """Convert one model's prices in the price file (USD) to nano-USD per token and unit, multiplied by `factor`.
+
+        The factor is that of a service class.
 
         Raises:
             ValueError: a price is not a whole number of nano-USD, or too large; the message names it.
@@ -180,9 +181,7 @@ class Entry(Tokens):
         return self
 
     def rates(self) -> RateCard:
-        """Return the rate of the price file's entry for one model in every service class, in nano-USD per token and
-        unit.
-        """
+        """Return the rates of a model's price file entry in every service class, in nano-USD per token and unit."""
         return {each: self._of(each) for each in ServiceClass}
 
     def _of(self, service_class: ServiceClass) -> TokenRate:
@@ -244,8 +243,9 @@ def source(path: Path) -> Source:
 
 
 def parse(file: Source, catalogue: Source | None = None) -> PriceFile:
-    """Parse the price file `file`, add the prices in a proxy's catalogue (its models' `price`, an entry as in the
-    file), and return all of them.
+    """Parse the price file `file`, add the prices in a proxy's catalogue, and return all of them.
+
+    The catalogue's prices are its models' `price`, an entry as in the file.
 
     Raises:
         StartupError: not TOML, a model has a price in both, or a price is invalid or not exact; the message names it.
@@ -270,9 +270,7 @@ def has_prices(catalogue: Source) -> bool:
 
 
 def unpriced(prices: PriceList, catalogue: Source) -> list[str]:
-    """Return the names, sorted, of the models in a proxy's catalogue that have no entry in `prices`, so that the
-    default price applies to them.
-    """
+    """Return, sorted, the models of a proxy's catalogue without an entry in `prices`, which have the default price."""
     return sorted(_parse(catalogue, _Catalogue).models.keys() - prices.models.keys())
 
 

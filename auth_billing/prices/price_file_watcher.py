@@ -64,8 +64,9 @@ class PriceFileWatcher:
         await self._put_in_force(await self._read())
 
     async def check(self) -> None:
-        """Read the operator's price file once; put its prices in force if they changed and the read before agrees (so
-        the file is not just being written).
+        """Read the operator's price file once; put its prices in force if they changed and the read before agrees.
+
+        Two reads that agree show that the file is not just being written.
 
         Raises:
             StartupError: the file can't be read or is invalid.

@@ -48,17 +48,13 @@ class Price(TokenRate):
     version: int
 
     def cost(self, usage: Usage) -> int:
-        """Return the cost of `usage` at this price in nano-USD: its tokens, of which cached ones are part of the
-        prompt's, and units.
-        """
+        """Return the cost of `usage` in nano-USD at this price: units and tokens (the prompt's include cached ones)."""
         fresh = usage.prompt_tokens - usage.cached_tokens
         tokens = fresh * self.input + usage.cached_tokens * self.cached_input + usage.completion_tokens * self.output
         return tokens + self.unit_cost(usage)
 
     def unit_cost(self, usage: Usage) -> int:
-        """Return the cost of only the units in `usage` (images, calls of tools) in nano-USD; a unit without a price
-        costs nothing.
-        """
+        """Return the nano-USD cost of only the units in `usage` (images, tool calls); one without a price is free."""
         return sum(count * self.units.get(unit, 0) for unit, count in usage.units.items())
 
     def covers(self, usage: Usage) -> bool:
@@ -126,8 +122,9 @@ class PriceList:
         return Price(rate.input, rate.cached_input, rate.output, self.version, units=rate.units)
 
     def price_of(self, model: str, usage: Usage, service_class: ServiceClass) -> Price:
-        """Return the price of a model, or of a tool, that covers all units in `usage`, in a service class; a tool
-        without an entry is free.
+        """Return the price of a model, or of a tool, that covers all units in `usage`, in a service class.
+
+        A tool without an entry is free.
 
         Raises:
             NoPrice: the model has no price, or none of a unit in `usage`.

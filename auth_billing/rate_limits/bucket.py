@@ -21,9 +21,7 @@ ROUNDING = 1e-6
 
 
 def missing_seconds(rate: BucketRate, full_at: float, now: float) -> float:
-    """Return in how many seconds from `now` the bucket will be full, given the stored time `full_at`: 0 to two
-    periods.
-    """
+    """Return the seconds from `now` until the bucket is full, given the stored time `full_at`: 0 to two periods."""
     ahead = full_at - now
     return 0.0 if ahead <= 0 or ahead > MAX_PERIODS * rate.period else ahead
 
@@ -38,19 +36,17 @@ def available(rate: BucketRate, full_at: float, now: float) -> int:
 
 
 def after(rate: BucketRate, full_at: float, now: float, taken: float) -> float:
-    """Return the new time at which a rate-limit bucket will be full, after `taken` units are taken from it at `now`;
-    `full_at` is the time before.
+    """Return the new time at which a rate-limit bucket will be full, after `taken` units are taken from it at `now`.
 
-    A negative `taken` gives units back. The bucket's debt is limited to one period's units.
+    `full_at` is the time before. A negative `taken` gives units back. The bucket's debt is limited to one period's
+    units.
     """
     missing = missing_seconds(rate, full_at, now) + taken * rate.unit
     return now + min(max(missing, 0.0), MAX_PERIODS * rate.period)
 
 
 def wait(rate: BucketRate, full_at: float, now: float, units: int) -> float:
-    """Return in how many seconds from `now` a rate-limit bucket, full at `full_at`, will have `units`, if none are
-    taken; 0: it has them now.
-    """
+    """Return the seconds until a bucket, full at `full_at`, has `units`, if none are taken; 0: it has them at `now`."""
     if available(rate, full_at, now) >= units:
         return 0.0
     return missing_seconds(rate, full_at, now) + units * rate.unit - rate.period

@@ -107,8 +107,9 @@ class Lease:
 
     @property
     def used(self) -> bool:
-        """Whether the lease has units or running requests, or had a request within `IDLE_LEASE_TTL` seconds; if not, it
-        may be dropped.
+        """Whether the lease has units or running requests, or had a request within `IDLE_LEASE_TTL` seconds.
+
+        A lease that is not used may be dropped.
         """
         lately = self._circuit.now() - self._used_at < IDLE_LEASE_TTL
         return lately or bool(self._running) or any(local.left for local in self._local.values())
@@ -125,8 +126,9 @@ class Lease:
         return charge
 
     async def reserve(self, units: Mapping[Dimension, int], *, slot: bool) -> Charge:
-        """Take `units` of the subject's limited dimensions for one request, from memory or from the store, and a slot
-        if `slot` is set and concurrency is limited; return the charge.
+        """Take `units` of the subject's limited dimensions, and a slot, for one request; return the charge.
+
+        The units come from memory or from the store. A slot is taken only if `slot` is set and concurrency is limited.
 
         Raises:
             RateLimitExceeded: a limit is reached; nothing is taken.
@@ -145,8 +147,7 @@ class Lease:
         return charge
 
     def correct(self, charge: Charge, dimension: Dimension, used: int) -> None:
-        """Correct one dimension of a request's charge to the units actually `used`: give the rest back, or take the
-        missing ones.
+        """Correct one dimension of a request's charge to the units actually `used`: give back or take the difference.
 
         Units that have refilled in the meantime are not given back.
         """
@@ -172,9 +173,7 @@ class Lease:
             self._running -= 1
 
     def statuses(self) -> dict[Dimension, LimitStatus]:
-        """Return the state of each limited dimension of the subject, as known in this process: limit, remaining units,
-        reset time.
-        """
+        """Return the subject's limit, remaining units and reset time by limited dimension, as known in this process."""
         now = self._circuit.now()
         rates = self.limits.rates
         return {dimension: _status(rate, self._local[dimension], now) for dimension, rate in rates.items()}

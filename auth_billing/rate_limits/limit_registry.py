@@ -36,8 +36,7 @@ class LimitSetting:
 
 
 async def inherit_limits(store: LimitStore, key_id: str, successor: str) -> None:
-    """Copy the stored rate limits of the API key `key_id`, administrators' and operator's, to the key `successor` that
-    replaces it.
+    """Copy administrators' and operator's stored rate limits of the API key `key_id` to its replacement `successor`.
 
     Raises:
         StoreUnavailable: some limits may be missing.
@@ -50,8 +49,10 @@ async def inherit_limits(store: LimitStore, key_id: str, successor: str) -> None
 
 
 class LimitRegistry:
-    """Resolves the limits of subjects; cached. The operator's limits of one subject replace the defaults of its kind;
-    those that administrators have set apply where they are lower.
+    """Resolves and caches the rate limits of subjects.
+
+    The operator's limits of one subject replace the defaults of its kind; those that administrators have set apply
+    where they are lower.
 
     Args:
         store: the limits set per subject.
@@ -68,8 +69,9 @@ class LimitRegistry:
         self._reading: dict[tuple[str, ...], asyncio.Task[None]] = {}
 
     async def limits_of(self, subjects: Sequence[Subject]) -> list[Limits]:
-        """Return the rate limits in force of each subject, in order, from the cache or the store. While the store is
-        away, cached limits stay in force.
+        """Return the rate limits in force of each subject, in order, from the cache or the store.
+
+        While the store is away, cached limits stay in force.
 
         Raises:
             StoreUnavailable: some limits are not cached and the store does not answer.
@@ -81,8 +83,9 @@ class LimitRegistry:
         return [self._known[subject.id][1] for subject in subjects]
 
     async def change(self, subject: Subject, changes: Limits) -> Limits:
-        """Store the rate limits that administrators set for a subject (those in `changes` that are not `None`),
-        durably; return the limits then in force.
+        """Store durably the rate limits that administrators set for a subject; return the limits then in force.
+
+        Limits that are `None` in `changes` stay as they are.
 
         Raises:
             StoreUnavailable: the changes may or may not have been stored.
@@ -93,8 +96,7 @@ class LimitRegistry:
         return self._remember(subject, self._circuit.now(), {subject.id: said} | operators)
 
     async def settings_of(self, subjects: Sequence[Subject]) -> list[LimitSetting]:
-        """Read from the store, past the cache, which rate limits administrators and operator have set for each subject,
-        in order.
+        """Return, in order, the rate limits that administrators and operator set for each subject, past the cache.
 
         Raises:
             StoreUnavailable: the store does not answer.

@@ -57,8 +57,9 @@ class RateLimiter:
         self._leases: dict[str, Lease] = {}
 
     def allowance(self, principal: Principal) -> Allowance:
-        """Return the object that charges one new request of `principal` to its rate limits; nothing is taken yet: call
-        `enter` next, and `close` when the request ends.
+        """Return the object that charges one new request of `principal` to its rate limits; nothing is taken yet.
+
+        Call `enter` next, and `close` when the request ends.
         """
         return Allowance(self, principal)
 
@@ -67,16 +68,13 @@ class RateLimiter:
         return len(self._leases)
 
     async def run(self) -> None:
-        """Maintain the leases of all subjects every `MAINTENANCE_INTERVAL` seconds until cancelled; a background task
-        of the gateway.
-        """
+        """Maintain all subjects' leases every `MAINTENANCE_INTERVAL` seconds until cancelled; a task of the gateway."""
         while True:
             await asyncio.sleep(MAINTENANCE_INTERVAL)
             await self.maintain()
 
     async def maintain(self) -> None:
-        """Maintain the leases of all subjects once: give unused units back to the store, renew the slots in use, drop
-        unused leases.
+        """Maintain all subjects' leases once: give unused units back, renew the slots in use, drop unused leases.
 
         While the store is unavailable, the units stay in the leases.
         """
@@ -91,8 +89,7 @@ class RateLimiter:
             await _ignoring_store_outage(lease.close())
 
     async def leases_of(self, subjects: Sequence[Subject]) -> list[Lease]:
-        """Return this process's rate-limit lease of each subject, in order, with the subject's current limits; missing
-        leases are created.
+        """Return this process's rate-limit lease of each subject, in order, with current limits; create missing leases.
 
         Raises:
             StoreUnavailable: the limits are not known.
@@ -148,8 +145,7 @@ class Allowance:
         self._open = 1
 
     async def enter(self) -> None:
-        """Take one request and a concurrency slot for a new HTTP request from the limits of key, person, project and
-        organisation.
+        """Take one request and a slot for a new HTTP request from the limits of key, person, project and organisation.
 
         Raises:
             RateLimitExceeded, StoreUnavailable: nothing was taken.
@@ -163,8 +159,9 @@ class Allowance:
         await self._reserve([_Wanted(lease, ONE_REQUEST, slot=True) for lease in self._leases])
 
     async def charge(self, model: str, *, most: TokenUse, least: int, used: Callable[[], TokenUse]) -> None:
-        """Take tokens for the HTTP request from the limits that `enter` used, and a request, a slot and tokens from the
-        limits of each model that it may call.
+        """Take tokens for the HTTP request from the limits that `enter` used, and from those of the models.
+
+        Each model that the request may call has its own limits, from which a request and a slot are taken too.
 
         Args:
             model: the requested model.
@@ -193,15 +190,11 @@ class Allowance:
         await self._reserve(wanted)
 
     def retain(self) -> None:
-        """Count one more owner of the request's allowance, such as a response that still streams: `close` must be
-        called once more.
-        """
+        """Count one more owner of the allowance, such as a response that still streams; each must call `close` once."""
         self._open += 1
 
     def close(self) -> None:
-        """Count one owner of the request's allowance less; at the last one, free its slots and give its unused tokens
-        back.
-        """
+        """Count one owner of the allowance less; at the last one, free its slots and give its unused tokens back."""
         self._open -= 1
         if self._open:
             return
@@ -215,9 +208,7 @@ class Allowance:
             lease.release(charge)
 
     def statuses(self) -> list[tuple[SubjectKind, Dimension, LimitStatus]]:
-        """Return the state of each per-minute and per-day limit that applies to the request, with the kind of its
-        subject.
-        """
+        """Return the state of each per-minute and per-day limit of the request, with the kind of its subject."""
         return [
             (lease.subject.kind, dimension, status)
             for lease in self._leases

@@ -66,9 +66,7 @@ class Limits:
 
     @cached_property
     def rates(self) -> dict[Dimension, BucketRate]:
-        """The per-minute and per-day limits of the subject as bucket rates, by dimension; unlimited dimensions are
-        missing.
-        """
+        """The per-minute and per-day limits of the subject as bucket rates, by dimension, without unlimited ones."""
         said = {dimension: getattr(self, dimension.value) for dimension in Dimension}
         return {d: BucketRate(limit, d.period) for d, limit in said.items() if limit is not None and limit < UNLIMITED}
 
@@ -79,15 +77,11 @@ class Limits:
         return None if limit is None or limit >= UNLIMITED else limit
 
     def overridden_by(self, other: Limits) -> Limits:
-        """Return a copy of these rate limits in which each limit that `other` sets, lower or higher, replaces the one
-        here.
-        """
+        """Return a copy of these rate limits with each limit that `other` sets, lower or higher, instead of its own."""
         return replace(self, **{name: limit for name, limit in asdict(other).items() if limit is not None})
 
     def lowered_by(self, other: Limits) -> Limits:
-        """Return a copy of these rate limits in which each limit of `other` that is lower, or alone, replaces the one
-        here.
-        """
+        """Return a copy of these rate limits with each limit of `other` that is lower, or set only there."""
         lower = {name: min(limit, getattr(self, name) or limit) for name, limit in asdict(other).items() if limit}
         return replace(self, **lower)
 
@@ -99,8 +93,7 @@ class Limits:
 
 
 def parse_limits(text: str) -> Limits:
-    """Parse an operator's rate limits, such as `600 requests/minute, 90000 tokens/minute, 64 concurrent`; an empty text
-    sets none.
+    """Parse rate limits, such as `600 requests/minute, 90000 tokens/minute, 64 concurrent`; an empty text sets none.
 
     Raises:
         ValueError: the text is malformed.
@@ -150,16 +143,12 @@ class Subject:
 
     @property
     def operator_id(self) -> str:
-        """Id under which the store has the limits that the operator set for the subject; administrators can only lower
-        these.
-        """
+        """Id in the store of the limits that the operator set for the subject; administrators can only lower these."""
         return f"operator:{self.id}"
 
 
 def key_subject(key_id: str, user: str) -> Subject:
-    """Return the subject that stands for an API key in rate limits, or for a signed-in user's chats (`key_id` is
-    empty).
-    """
+    """Return the rate-limit subject of an API key, or of a signed-in user's chats (`key_id` is empty)."""
     if key_id:
         return Subject(SubjectKind.KEY, f"key:{key_id}", "this API key")
     return Subject(SubjectKind.KEY, f"user:{user}", "your chats")

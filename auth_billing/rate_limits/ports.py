@@ -20,9 +20,7 @@ class LimitStore(Protocol):
         ...
 
     async def change(self, subject: str, changes: Limits) -> Limits:
-        """Set those rate limits of the subject with this id that are not `None` in `changes`, durably; return all its
-        limits.
-        """
+        """Set those of a subject's rate limits that are not `None` in `changes`, durably; return all its limits."""
         ...
 
     async def remove(self, subject: str) -> None:
@@ -32,8 +30,9 @@ class LimitStore(Protocol):
 
 @dataclass(frozen=True)
 class UnitUpdate:
-    """Change of one bucket: give `returned` units back (negative: take units used beyond those taken before), then take
-    at least `minimum` and at most `wanted`.
+    """Change of one bucket: give `returned` units back, then take at least `minimum` and at most `wanted`.
+
+    A negative `returned` takes units used beyond those taken before.
     """
 
     rate: BucketRate
@@ -84,8 +83,7 @@ class BucketStore(Protocol):
     """Store of rate-limit buckets and concurrency slots. Each update is atomic."""
 
     async def update(self, subject: str, update: BucketUpdate) -> UpdateResult:
-        """Apply one update to the rate-limit buckets and slots of the subject with this id, atomically; return the
-        result.
+        """Apply one update to a subject's rate-limit buckets and slots, by subject id, atomically; return the result.
 
         An update that can't be applied writes nothing; the result says so.
         """

@@ -19,8 +19,7 @@ class StoreCircuit:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Return a context manager around one call to the rate-limit store; it fails at once if a call timed out a
-        moment ago.
+        """Return a context manager for one call to the rate-limit store; it fails at once if another just timed out.
 
         Raises:
             StoreUnavailable: this call timed out, or an earlier one did within the last second.

@@ -32,9 +32,7 @@ class MongoAlertStore:
         self._accounts = connection.durable(balances.COLLECTION)
 
     async def candidates(self, low_credit: int) -> Sequence[Balance]:
-        """Return the organisations' accounts that may need alerts: those with budgets, and those with less than
-        `low_credit` nano-USD available.
-        """
+        """Return the accounts that may need alerts: with budgets, or with less than `low_credit` nano-USD available."""
         query = {"$or": [{"budgets": {"$ne": {}}}, {"available": {"$lt": low_credit}}]}
         return [balances.from_document(each) async for each in self._accounts.find(query)]
 
@@ -46,8 +44,7 @@ class MongoAlertStore:
             await self._alerts.insert_new(new)
 
     async def claim(self, now: float, until: float) -> ClaimedAlert | None:
-        """Claim one unsent alert, which no other process has claimed at `now`, until the time `until` (both Unix
-        seconds).
+        """Claim one unsent alert, unless another process has claimed it at `now`, until `until` (both Unix seconds).
 
         Return the claimed alert, `None` if there is none.
         """
@@ -57,15 +54,11 @@ class MongoAlertStore:
         return None if document is None else ClaimedAlert(from_document(Alert, document), document["rounds"])
 
     async def postpone(self, id: str, until: float) -> None:
-        """Count a failed round of sending the alert `id`; no process can claim the alert before the time `until` (Unix
-        seconds).
-        """
+        """Count a failed round of sending the alert `id`; no process can claim it before `until` (Unix seconds)."""
         await self._alerts.update_one({"_id": id}, {"$set": {"lease": until}, "$inc": {"rounds": 1}})
 
     async def mark_done(self, id: str, at: float) -> None:
-        """Mark the alert `id` as sent or dropped at the time `at` (Unix seconds), so that no process claims it
-        again.
-        """
+        """Mark the alert `id` as sent or dropped at `at` (Unix seconds), so that no process claims it again."""
         await self._alerts.update_one({"_id": id}, {"$set": {"sent": at}})
 
 

@@ -31,9 +31,7 @@ class MongoApiKeyStore:
         await self._keys.insert_one(_to_document(record))
 
     async def unrevoked(self, organisation: str, project: str) -> list[ApiKeyRecord]:
-        """Return the unrevoked API keys of an organisation's project (empty: the organisation's admin keys), newest
-        first.
-        """
+        """Return an organisation's unrevoked API keys of a project (empty: the admin keys), newest first."""
         query = {"organisation": organisation, "project": project, "revoked": None}
         found = self._keys.find(query).sort([("created", -1), ("_id", 1)])
         return [_from_document(document) async for document in found]
@@ -48,15 +46,17 @@ class MongoApiKeyStore:
         await self._keys.update_one(lives_longer, {"$set": {"expires": at}})
 
     async def set_last_used(self, uses: Mapping[str, float]) -> None:
-        """Store when API keys were last used (Unix seconds by key id), in one write, which a crash may lose; a later
-        stored time is kept.
+        """Store when API keys were last used (Unix seconds by key id); a later stored time is kept.
+
+        The keys are stored in one write, which a crash may lose.
         """
         writes = [UpdateOne({"_id": key_id}, {"$max": {"last_used": at}}) for key_id, at in uses.items()]
         await self._keys.bulk_write(writes, ordered=False)
 
     async def revoke(self, keys: KeySet, now: float) -> int:
-        """Revoke at `now` (Unix seconds) the unrevoked API keys that `keys` selects, each atomically, and return their
-        number; none if `keys` has no criteria.
+        """Revoke the unrevoked API keys that `keys` selects, at `now` (Unix seconds); return their number.
+
+        Each key is revoked atomically. No key is revoked if `keys` has no criteria.
         """
         query = _query(keys)
         if not query:

@@ -36,9 +36,7 @@ class MongoAuditStore:
         self._usage = connection.durable(usage.COLLECTION)
 
     async def accounts(self, after: str, limit: int) -> Sequence[str]:
-        """Return a page of the ids of all accounts (organisation ids): up to `limit` that sort after `after`, in
-        order.
-        """
+        """Return a page of all account ids (organisation ids), in order: up to `limit` that sort after `after`."""
         return await _ids(self._accounts, after, limit)
 
     async def job_ids(self, after: str, limit: int) -> Sequence[str]:
@@ -52,17 +50,13 @@ class MongoAuditStore:
             return [_row(each) async for each in page]
 
     async def balance(self, organisation: str) -> Balance | str | None:
-        """Return an organisation's account; a text with the reason if its document is malformed, `None` if there is
-        none.
-        """
+        """Return an organisation's account; a text with the reason if it is malformed, `None` if there is none."""
         with pymongo.timeout(READ_TIMEOUT):
             document = await self._accounts.find_one({"_id": organisation})
         return None if document is None else _read(balances.from_document, document)
 
     async def read_jobs(self, jobs: Collection[str]) -> JobsRead:
-        """Read the stored jobs with these ids: return the valid ones, and for each malformed one the reason; unknown
-        ids are left out.
-        """
+        """Read stored jobs by id: return the valid ones, and the reason for each malformed one; omit unknown ids."""
         return _sorted_out(await _all(self._jobs, {"_id": {"$in": list(jobs)}}))
 
     async def settlements(self, jobs: Collection[str]) -> Mapping[str, RawLedgerEntry]:
@@ -80,16 +74,12 @@ class MongoAuditStore:
         return found
 
     async def settling(self, organisation: str) -> Sequence[JobRecord]:
-        """Return an organisation's jobs in the state `SETTLING`: their cost is written, the settlement is not
-        finished.
-        """
+        """Return an organisation's jobs in the state `SETTLING`: the cost is written, the settlement is unfinished."""
         query = {"organisation": organisation, "state": JobState.SETTLING.value}
         return list(_sorted_out(await _all(self._jobs, query)).jobs.values())
 
     async def sums(self, organisation: str, credits: int) -> LedgerSums:
-        """Return the sums (nano-USD) of an organisation's ledger entries; of its credit entries only numbers 1 to
-        `credits` count.
-        """
+        """Return an organisation's ledger sums (nano-USD), of credit entries only those with numbers 1 to `credits`."""
         settled, _ = await self._sum({"organisation": organisation, "kind": SETTLE})
         credited, count = await self._sum({"organisation": organisation, "number": {"$gt": 0, "$lte": credits}})
         with pymongo.timeout(READ_TIMEOUT):

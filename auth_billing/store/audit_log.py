@@ -30,8 +30,9 @@ class MongoAuditLogStore:
         await self._entries.insert_if_absent(document)
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
-        """Return the up to `query.limit` audit log entries that match `query`, newest first; with `query.before` (an
-        entry's id) those directly before that entry.
+        """Return up to `query.limit` audit log entries that match `query`, newest first.
+
+        With `query.before` (an entry's id) they are those directly before that entry.
         """
         upwards = query.before is not None and query.after is None
         cursor = self._entries.find(_filter(query)).sort("_id", 1 if upwards else -1).limit(query.limit)

@@ -119,8 +119,9 @@ class MongoBalanceStore:
         return await self._unjournaled.update_matching(query, {"$inc": increase, "$set": entries})
 
     async def settle(self, charges: Sequence[Charge]) -> bool:
-        """Turn the holds of jobs of one organisation into costs (nano-USD) and available credit, in one journaled
-        update, all or none; return false, with nothing changed, if one of the jobs is not held.
+        """Turn the holds of one organisation's jobs into costs (nano-USD) and available credit, all or none.
+
+        This is one journaled update. Return false, with nothing changed, if one of the jobs is not held.
         """
         held = {f"held_map.{charge.job.id}": {"$exists": True} for charge in charges}
         increase = {"available": 0, "spent": 0, "version": 1}
@@ -146,16 +147,13 @@ class MongoBalanceStore:
         )
 
     async def drop_months(self, organisation: str, months: Collection[str]) -> None:
-        """Delete an account's record of its budgets' use in past months (e.g. `2026-08`), all of whose jobs were
-        settled long ago.
-        """
+        """Delete an account's record of budget use in past months (e.g. `2026-08`) whose jobs were settled long ago."""
         await self._accounts.update_one({"_id": organisation}, {"$unset": {f"used.{each}": "" for each in months}})
 
     async def set_open(self, organisation: str, *, to: bool) -> bool:
-        """Open an organisation's account (`to` true) or close it; a closed account refuses new holds, open holds are
-        settled.
+        """Open an organisation's account (`to` true) or close it; return false if the organisation has no account.
 
-        Return false if the organisation has no account.
+        A closed account refuses new holds; open holds are settled.
         """
         return await self._accounts.update_matching({"_id": organisation}, {"$set": {"open": to}})
 

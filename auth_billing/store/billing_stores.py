@@ -12,9 +12,7 @@ from auth_billing.store.ledger import MongoLedgerStore
 
 
 def mongo_billing_stores(connection: StoreConnection) -> BillingStores:
-    """Return new MongoDB stores of accounts, jobs, ledger entries, heartbeats and stored answers, all over one
-    connection.
-    """
+    """Return new MongoDB stores of accounts, jobs, ledger entries, heartbeats and stored answers on one connection."""
     return BillingStores(
         MongoBalanceStore(connection),
         MongoJobStore(connection),

@@ -13,16 +13,18 @@ class MongoBudgetStore:
         self._accounts = connection.durable(COLLECTION)
 
     async def set(self, organisation: str, name: str, limit: int | None) -> None:
-        """Set the monthly limit of an organisation's budget `name` in nano-USD, or remove the limit (`None`); no effect
-        if the organisation has no account.
+        """Set the monthly limit of an organisation's budget `name` in nano-USD, or remove the limit (`None`).
+
+        No effect if the organisation has no account.
         """
         field = f"budgets.{name}"
         change = {"$unset": {field: ""}} if limit is None else {"$set": {field: limit}}
         await self._accounts.update_one({"_id": organisation}, change)
 
     async def inherit(self, organisation: str, successor: str, limit: int, month: str, used: int) -> None:
-        """Create the budget with the name `successor` for an API key that replaces another: set its monthly limit, and
-        its use in `month` so far, both in nano-USD.
+        """Create the budget `successor` for an API key that replaces another, with its use in `month` so far.
+
+        The monthly limit and the use are in nano-USD.
         """
         change = {"$set": {f"budgets.{successor}": limit, f"used.{month}.{successor}": used}}
         await self._accounts.update_one({"_id": organisation}, change)

@@ -22,8 +22,9 @@ RecordT = TypeVar("RecordT")
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Return a context manager in which the MongoDB driver's errors are raised as errors of `auth_billing`, except
-    `DuplicateKeyError`.
+    """Return a context manager that raises the MongoDB driver's errors as errors of `auth_billing`.
+
+    `DuplicateKeyError` is raised as it is.
 
     Raises:
         RecordRefused: the document can't be encoded (an integer past int64 is an `OverflowError`).
@@ -61,9 +62,7 @@ class Cursor:
         self._raw = raw
 
     def sort(self, *order: Any) -> Cursor:
-        """Sort the documents that a query finds by a field and direction, or by a list of such pairs; return this
-        cursor.
-        """
+        """Sort a query's documents by a field and direction, or by a list of such pairs; return this cursor."""
         self._raw.sort(*order)
         return self
 
@@ -105,8 +104,7 @@ class Collection:
     index_information = _translated("index_information")
 
     async def create_index(self, keys: Sequence[tuple[str, int]], **options: Any) -> None:
-        """Create a MongoDB index over fields and their directions, unless it exists; waits up to `INDEX_TIMEOUT`
-        seconds.
+        """Create a MongoDB index over fields and directions, unless it exists; wait up to `INDEX_TIMEOUT` seconds.
 
         Raises:
             StoreUnavailable: the store does not answer; this takes only the connection's timeout.
@@ -117,30 +115,22 @@ class Collection:
                 await self.raw.create_index(keys, **options)
 
     def find(self, *args: Any, **options: Any) -> Cursor:
-        """Return a cursor over the documents that match a MongoDB query; they are read when the cursor is iterated
-        over.
-        """
+        """Return a cursor over the documents that match a MongoDB query; iteration reads them."""
         return Cursor(self.raw.find(*args, **options))
 
     def aggregate(self, stages: Sequence[Any]) -> Cursor:
-        """Return a cursor over the documents that a MongoDB aggregation pipeline yields; the pipeline runs when the
-        cursor is iterated over.
-        """
+        """Return a cursor over the documents of a MongoDB aggregation pipeline; iteration runs the pipeline."""
         return Cursor(self.raw.aggregate(stages))
 
     async def find_record(
         self, read: Callable[[dict[str, Any]], RecordT], *query: Any, **options: Any
     ) -> RecordT | None:
-        """Find the first MongoDB document that matches a query, and return the record that `read` makes of the
-        document; `None` if none matches.
-        """
+        """Return the record that `read` makes of the first document that matches a MongoDB query; `None`: no match."""
         document = await self.find_one(*query, **options)
         return None if document is None else read(document)
 
     async def insert_if_absent(self, document: dict[str, Any]) -> bool:
-        """Insert one document; return false, and insert nothing, if one with its `_id` or another unique value is
-        stored.
-        """
+        """Insert one document; return false, and insert nothing, if its `_id` or another unique value is stored."""
         try:
             await self.insert_one(document)
         except DuplicateKeyError:
@@ -152,8 +142,7 @@ class Collection:
         return bool((await self.update_one(query, change)).matched_count)
 
     async def insert_new(self, documents: Sequence[dict[str, Any]]) -> list[bool]:
-        """Insert those of the documents (at least one) whose `_id` is not stored yet; return for each whether it was
-        inserted.
+        """Insert the documents (at least one) whose `_id` is not stored yet; return for each whether it was inserted.
 
         Raises:
             StoreUnavailable, RecordRefused: some of the documents may be written.

@@ -55,15 +55,11 @@ class StoreConnection:
         self._database: Any = self._client.get_default_database(DATABASE)
 
     def durable(self, collection: str) -> Collection:
-        """Return the collection with this name for writes that are acknowledged only when a majority of servers
-        journaled them.
-        """
+        """Return the collection with this name, for writes acknowledged when a majority of servers journaled them."""
         return Collection(self._database.get_collection(collection, write_concern=DURABLE))
 
     def unjournaled(self, collection: str) -> Collection:
-        """Return the collection with this name for writes that are acknowledged before they are journaled, and that a
-        crash may lose.
-        """
+        """Return the collection with this name, for writes acknowledged unjournaled, which a crash may lose."""
         return Collection(self._database.get_collection(collection, write_concern=UNJOURNALED))
 
     async def ping(self) -> None:

@@ -37,9 +37,7 @@ class MongoCreditStore:
         self._balances = MongoBalanceStore(connection)
 
     async def applied(self, organisation: str) -> tuple[int, int]:
-        """Return how many credit entries were applied to an organisation's account, and their sum in nano-USD; create a
-        missing account.
-        """
+        """Return the number and sum (nano-USD) of credit entries applied to an account; create a missing account."""
         account = await self._accounts.find_one({"_id": organisation}, {"credits": 1, "credited": 1})
         if account is None:
             await self._balances.create(organisation)
@@ -75,9 +73,7 @@ class MongoCreditStore:
         return await self._ledger.insert_if_absent(_to_document(entry))
 
     async def apply(self, entry: CreditEntry) -> None:
-        """Add the amount of a credit entry to its organisation's account, in one update, if its number is the next to
-        apply; else change nothing.
-        """
+        """Add a credit entry's amount to its organisation's account, in one update, if its number is next to apply."""
         before = entry.number - 1
         query = {"_id": entry.organisation, "credits": before if before else {"$in": [None, 0]}}
         increase = {"available": entry.amount, "credited": entry.amount, "credits": 1}
@@ -88,9 +84,7 @@ class MongoCreditStore:
         return list(await self._ledger.distinct("organisation", {"number": {"$gt": 0}, "at": {"$gte": at}}))
 
     async def withdrawal_state(self, organisation: str) -> WithdrawalState:
-        """Return how many withdrawals an organisation's account has, and the credit available for the next; zeros if
-        there is no account.
-        """
+        """Return how many withdrawals an account has, and the credit available for the next; zeros if it is missing."""
         account = await self._accounts.find_one({"_id": organisation}) or {}
         unposted = account.get("withdrawal")
         return WithdrawalState(
@@ -100,11 +94,10 @@ class MongoCreditStore:
         )
 
     async def withdraw(self, entry: CreditEntry) -> bool:
-        """Take the amount of a withdrawal out of the account's available credit, and keep the entry in the account
-        until it is posted to the ledger, in one update.
+        """Take a withdrawal's amount out of the account's available credit, and keep the entry there, in one update.
 
-        Return false, with nothing changed, if less is available, `entry.number` is not the next one, or the last
-        withdrawal is not posted.
+        The account keeps the entry until it is posted to the ledger. Return false, with nothing changed, if less is
+        available, `entry.number` is not the next one, or the last withdrawal is not posted.
         """
         before = entry.number - 1
         query = {
@@ -118,9 +111,7 @@ class MongoCreditStore:
         return await self._accounts.update_matching(query, change)
 
     async def post_withdrawal(self, entry: CreditEntry) -> None:
-        """Append a withdrawal that an account has taken to the ledger, unless it is there; then remove its copy from
-        the account.
-        """
+        """Append an account's withdrawal to the ledger, unless it is there; then remove its copy from the account."""
         await self._ledger.insert_if_absent(_to_document(entry))
         posted = {"_id": entry.organisation, "withdrawal.withdrawal": entry.number}
         await self._accounts.update_one(posted, {"$unset": {"withdrawal": ""}})

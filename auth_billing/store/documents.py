@@ -10,16 +10,13 @@ RecordT = TypeVar("RecordT")
 
 
 def to_document(record: Any, /, **stored: Any) -> dict[str, Any]:
-    """Convert a record with an `id` to a MongoDB document; `stored` has the values of fields that are stored in another
-    form.
-    """
+    """Convert a record with an `id` to a MongoDB document; `stored`: values of fields stored in another form."""
     values = {**vars(record), **stored}
     return {"_id": values.pop("id"), **values}
 
 
 def from_document(kind: type[RecordT], document: Mapping[str, Any], /, **read: Any) -> RecordT:
-    """Convert a MongoDB document to a record of class `kind`; `read` has the values of fields that are stored in
-    another form.
+    """Convert a MongoDB document to a record of class `kind`; `read`: values of fields that are stored in another form.
 
     Fields that the document lacks, as those of earlier versions do, get their default; other fields are left out.
     """

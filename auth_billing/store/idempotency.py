@@ -52,9 +52,7 @@ class MongoIdempotencyStore:
         self._keys = connection.durable(COLLECTION)
 
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
-        """Store the record of an idempotency key that is used for the first time, and return `None`; if a record with
-        its id is stored, change nothing and return the stored one.
-        """
+        """Store a new idempotency record and return `None`; if its id is stored, change nothing and return that one."""
         for _ in range(MAX_TRIES):
             if await self._keys.insert_if_absent(_to_document(record)):
                 return None
@@ -69,16 +67,18 @@ class MongoIdempotencyStore:
         return None if stored is None else await _from_document(stored)
 
     async def statements(self, records: Collection[str]) -> Mapping[str, UsageStatement]:
-        """Return the usage and outcome that the receipts of jobs state, by job id: the receipts stored with the answers
-        of these idempotency records (`records`: their ids).
+        """Return the usage and outcome that the receipts of jobs state, by job id.
+
+        The receipts are stored with the answers of these idempotency records (`records`: their ids).
         """
         query = {"_id": {"$in": list(records)}, "answer.usage": {"$exists": True}}
         found = [each["answer"]["usage"] async for each in self._keys.find(query, {"answer.usage": 1})]
         return {job: _statement(stated) for usage in found for job, stated in usage.items()}
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
-        """Replace the stored record `old` of an idempotency key by `new`, in one update; return false, and change
-        nothing, if the stored run or lease is not that of `old`.
+        """Replace the idempotency record `old` by `new`, in one update.
+
+        Return false, and change nothing, if the stored run or lease is not that of `old`.
         """
         result = await self._keys.replace_one(
             {"_id": old.id, "attempt": old.run_id, "lease": old.lease}, _to_document(new)
@@ -86,14 +86,11 @@ class MongoIdempotencyStore:
         return bool(result.matched_count)
 
     async def renew(self, record_id: str, run_id: str, lease: float) -> bool:
-        """Extend the lease of the run `run_id` on an idempotency record to the Unix time `lease`; return false if
-        another run holds the record.
-        """
+        """Extend a run's lease on an idempotency record to Unix time `lease`; return false if another run holds it."""
         return await self._update(record_id, run_id, {"lease": lease})
 
     async def finish(self, record_id: str, run_id: str, answer: KeptAnswer) -> bool:
-        """Store the HTTP answer of the run `run_id` in its idempotency record; return false if another run holds the
-        record.
+        """Store a run's HTTP answer in its idempotency record; return false if another run holds the record.
 
         Raises:
             RecordRefused: the answer is too large for the store.
@@ -104,9 +101,7 @@ class MongoIdempotencyStore:
         return await self._update(record_id, run_id, {"lease": 0.0, "answer": kept})
 
     async def release(self, record_id: str, run_id: str) -> bool:
-        """Delete the idempotency record of the run `run_id`, which ended without an answer; return false, and delete
-        nothing, if the run does not hold the record.
-        """
+        """Delete a run's idempotency record, which has no answer; return false if the run does not hold the record."""
         deleted = await self._keys.delete_one({"_id": record_id, "attempt": run_id, "answer": None})
         return bool(deleted.deleted_count)
 

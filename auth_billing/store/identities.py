@@ -25,8 +25,9 @@ class MongoIdentityStore:
         self._states = connection.durable(STATES)
 
     async def add(self, identity: Identity) -> bool:
-        """Store a new identity, an account at the identity provider that signs in as a user, durably; return false if
-        its id is stored.
+        """Store a new identity durably; return false if its id is stored.
+
+        An identity is an account at the identity provider that signs in as a user.
         """
         return await self._identities.insert_if_absent(to_document(identity))
 
@@ -40,19 +41,16 @@ class MongoIdentityStore:
         return [_identity(document) async for document in found]
 
     async def remove(self, identity_id: str, user: str) -> bool:
-        """Delete one identity of a user, so that this account at the identity provider signs in as the user no more;
-        return false if the user has no such identity.
-        """
+        """Delete an identity, which then can't sign in as the user; return false if the user has no such identity."""
         return bool((await self._identities.delete_one({"_id": identity_id, "user": user})).deleted_count)
 
     async def remove_all(self, user: str) -> None:
-        """Delete all identities of a user, so that no account at the identity provider signs in as the user any
-        more.
-        """
+        """Delete all identities of a user, so that no account at the identity provider signs in as the user."""
         await self._identities.delete_many({"user": user})
 
     async def use_state(self, state: str, expires: float) -> bool:
-        """Mark the `state` value of a sign-in at the identity provider as used; return false if it was used before. A
-        TTL index deletes the mark after `expires` (Unix seconds).
+        """Mark the `state` value of a sign-in at the identity provider as used; return false if it was used before.
+
+        A TTL index deletes the mark after `expires` (Unix seconds).
         """
         return await self._states.insert_if_absent({"_id": state, EXPIRES: datetime.fromtimestamp(expires, UTC)})

@@ -24,8 +24,9 @@ class MongoInstallationUsage:
         self._spans = connection.durable(usage_rollups.SPANS)
 
     async def rows(self, since: int, until: int, limit: int) -> list[InstallationUsageRow]:
-        """Return the settled usage of all organisations from `since` until before `until` (Unix seconds): one row per
-        day, organisation and model, sorted by these, at most `limit` rows.
+        """Return the settled usage of all organisations from `since` until before `until` (Unix seconds).
+
+        One row per day, organisation and model, sorted by these; at most `limit` rows.
         """
         day = {"$toLong": {"$floor": {"$divide": ["$at", DAY_SECONDS]}}}
         key = {"day": day, "organisation": "$organisation", "model": "$model"}
@@ -39,9 +40,7 @@ class MongoInstallationUsage:
             return [_row(document) async for document in self._hours.aggregate(pipeline)]
 
     async def complete_until(self) -> int | None:
-        """Return the time (Unix seconds) until which the usage of every organisation is rolled up and so reported;
-        `None`: no organisation's usage is rolled up yet.
-        """
+        """Return until when (Unix seconds) every organisation's usage is rolled up and so reported; `None`: none is."""
         first = await self._spans.find_one({}, {"until": 1}, sort=[("until", 1)])
         return None if first is None else int(first["until"])
 

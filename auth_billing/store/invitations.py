@@ -37,23 +37,23 @@ class MongoInvitationStore:
         return [_invitation(document) async for document in found]
 
     async def claim(self, digest: bytes, user: str, now: float) -> bool:
-        """Mark the invitation whose token has this digest as accepted by a user; return false, and change nothing, if
-        it is not pending at `now` (Unix seconds).
+        """Mark the invitation whose token has this digest as accepted by a user at `now` (Unix seconds).
+
+        Return false, and change nothing, if the invitation is not pending.
         """
         still_open = {"digest": digest, **OPEN, "expires": {"$gt": now}}
         change = {"$set": {"accepted": now, "accepted_by": user}}
         return await self._invitations.update_matching(still_open, change)
 
     async def revoke(self, organisation: str, invitation_id: str, now: float) -> bool:
-        """Revoke an invitation of an organisation at `now` (Unix seconds); return false if it was accepted or revoked
-        before.
-        """
+        """Revoke an organisation's invitation at `now` (Unix seconds); return false if it was accepted or revoked."""
         still_open = {"_id": invitation_id, "organisation": organisation, **OPEN}
         return await self._invitations.update_matching(still_open, {"$set": {"revoked": now}})
 
     async def revoke_unowned(self, organisation: str, now: float) -> None:
-        """Revoke at `now` (Unix seconds) an organisation's pending invitations of a first owner: for the role of owner,
-        for any e-mail address, made by no user.
+        """Revoke at `now` (Unix seconds) an organisation's pending invitations of a first owner.
+
+        These are for the role of owner, for any e-mail address, and made by no user.
         """
         unowned = {"organisation": organisation, "invited_by": "", "role": Role.OWNER.value, "email": "", **OPEN}
         await self._invitations.update_many(unowned, {"$set": {"revoked": now}})

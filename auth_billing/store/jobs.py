@@ -76,8 +76,9 @@ class MongoJobStore:
         return {job.id: job for job in found}
 
     async def checkpoint(self, usage: Mapping[str, JobUsage]) -> None:
-        """Raise the checkpoints of jobs that are `HELD` to the usage delivered so far, given by job id; none decreases.
-        Not journaled.
+        """Raise the checkpoints of `HELD` jobs to the usage delivered so far, by job id; none decreases.
+
+        The write is not journaled.
         """
         if not usage:
             return
@@ -90,8 +91,7 @@ class MongoJobStore:
             )
 
     async def charge(self, charges: Sequence[Charge]) -> bool:
-        """Store the cost of jobs, and so move them from `HELD` to `SETTLING`, each atomically; return whether all were
-        `HELD`.
+        """Move jobs from `HELD` to `SETTLING` with their cost, each atomically; return whether all were `HELD`.
 
         A job in a later state is not changed: the first charge is final.
         """
@@ -106,9 +106,7 @@ class MongoJobStore:
         return bool(result.modified_count == len(charges))
 
     async def finish(self, jobs: Collection[str]) -> None:
-        """Mark the settlement of the jobs with these ids as finished: `SETTLING` becomes `SETTLED`, other states
-        stay.
-        """
+        """Mark the settlement of these jobs, by id, as finished: `SETTLING` becomes `SETTLED`, other states stay."""
         with pymongo.timeout(BATCH_TIMEOUT):
             await self._jobs.update_many(
                 {"_id": {"$in": list(jobs)}, "state": JobState.SETTLING.value},
@@ -116,21 +114,15 @@ class MongoJobStore:
             )
 
     async def settling_since(self, before: float, limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs whose settlement is unfinished: `SETTLING` since before the time `before` (Unix
-        seconds).
-        """
+        """Return up to `limit` jobs that are `SETTLING` (settlement unfinished) since before `before`, Unix seconds."""
         return await self._some({"state": JobState.SETTLING.value, "final.at": {"$lt": before}}, limit)
 
     async def held(self, limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs of all gateways that are `HELD` (accepted, not settled), earliest deadline
-        first.
-        """
+        """Return up to `limit` `HELD` jobs (accepted, unsettled) of all gateways, earliest deadline first."""
         return await self._some({"state": JobState.HELD.value}, limit)
 
     async def held_by_gateways(self, gateways: Collection[str], limit: int) -> Sequence[JobRecord]:
-        """Return up to `limit` jobs of the gateways with these ids that are `HELD` (accepted, not settled), earliest
-        deadline first.
-        """
+        """Return up to `limit` `HELD` jobs (accepted, unsettled) of these gateways, earliest deadline first."""
         return await self._some({"state": JobState.HELD.value, "gateway": {"$in": list(gateways)}}, limit)
 
     async def gateways(self) -> Collection[str]:

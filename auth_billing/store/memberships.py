@@ -26,8 +26,9 @@ class MongoMembershipStore:
         self._memberships = connection.durable(COLLECTION)
 
     async def add(self, membership: Membership) -> None:
-        """Store a user's new membership of an organisation durably, with the highest role of an earlier one as
-        `former`; an existing one is left unchanged.
+        """Store a user's new membership of an organisation durably; an existing one is left unchanged.
+
+        The highest role of an earlier membership is stored as its `former`.
         """
         ended = {"_id": _id(membership.organisation, membership.user), "organisation": None}
         former = await self._memberships.find_record(_highest_role, ended)
@@ -54,9 +55,7 @@ class MongoMembershipStore:
         return await self._memberships.find_one(owner) is not None
 
     async def set_role(self, organisation: str, user: str, role: Role, former: Role | None = None) -> bool:
-        """Give a member of an organisation another role, and store the highest `former` one if given; return false if
-        there is no such member.
-        """
+        """Set a member's role, and the highest `former` one if given; return false if there is no such member."""
         change = {"$set": {"role": role.value, **({"former": former.value} if former else {})}}
         return await self._memberships.update_matching(_present(organisation, user), change)
 
@@ -65,14 +64,16 @@ class MongoMembershipStore:
         await self._memberships.update_one(_present(organisation, user), {"$set": {"confirmed": now}})
 
     async def unconfirmed(self, since: float) -> list[Membership]:
-        """Return all memberships that groups of an identity provider gave and last confirmed before `since` (Unix
-        seconds).
+        """Return all memberships from an identity provider's groups that were last confirmed before `since`.
+
+        `since` is in Unix seconds.
         """
         return await self._all(_unconfirmed(since))
 
     async def remove(self, organisation: str, user: str, unconfirmed_since: float | None = None) -> bool:
-        """End a user's membership of an organisation, and keep its highest role for a later one; return false if there
-        was none.
+        """End a user's membership of an organisation; return false if there was none.
+
+        Its highest role is kept for a later membership.
 
         `unconfirmed_since`: end it only if `unconfirmed` would return it for this time (Unix seconds), in one update.
         """

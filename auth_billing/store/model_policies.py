@@ -19,9 +19,7 @@ class MongoModelPolicyStore:
         self._policies = connection.durable(COLLECTION)
 
     async def find(self, organisation: str, subjects: Sequence[PolicySubject]) -> dict[PolicySubject, ModelPolicy]:
-        """Return the stored model policies of these subjects of an organisation, by subject; a subject without a policy
-        is left out.
-        """
+        """Return an organisation's stored model policies of these subjects, by subject; missing ones are left out."""
         return await self._find({"_id": {"$in": [_id(organisation, subject) for subject in subjects]}})
 
     async def all(self, organisation: str) -> dict[PolicySubject, ModelPolicy]:

@@ -61,9 +61,7 @@ class MongoOrganisationStore:
         await self._projects.update_one({"_id": project, "organisation": organisation}, {"$set": {"name": name}})
 
     async def archive_project(self, organisation: str, project: str, now: float) -> None:
-        """Mark an organisation's project as archived at `now` (Unix seconds); no effect if it is archived or does not
-        exist.
-        """
+        """Mark an organisation's project as archived at `now` (Unix seconds); no effect if archived or missing."""
         open_one = {"_id": project, "organisation": organisation, "archived": None}
         await self._projects.update_one(open_one, {"$set": {"archived": now}})
 
@@ -72,9 +70,7 @@ class MongoOrganisationStore:
         await self._organisations.update_one({"_id": organisation}, {"$addToSet": {"owners": user}})
 
     async def give_up_owner(self, organisation: str, user: str) -> bool:
-        """Remove a user id from an organisation's list of owners; return false, and change nothing, if no owner would
-        remain.
-        """
+        """Remove a user id from an organisation's owners; return false, with no change, if no owner would remain."""
         one_of_several = {"_id": organisation, "owners": user, "owners.1": {"$exists": True}}
         if await self._organisations.update_matching(one_of_several, {"$pull": {"owners": user}}):
             return True

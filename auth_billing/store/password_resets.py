@@ -26,9 +26,7 @@ class MongoPasswordResetStore:
         await self._resets.replace_one({"_id": reset.id}, document, upsert=True)
 
     async def find_by_digest(self, digest: bytes) -> PasswordResetRecord | None:
-        """Return the password reset link whose token has this digest, even if it has expired, or `None` if there is
-        none.
-        """
+        """Return the password reset link whose token has this digest, even an expired one; `None` if there is none."""
         return await self._resets.find_record(_record, {"digest": digest})
 
     async def delete(self, user: str, digest: bytes) -> None:

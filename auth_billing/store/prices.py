@@ -54,7 +54,5 @@ def _from_document(document: dict[str, Any]) -> PriceVersion:
 
 
 def rate_to_document(rate: TokenRate) -> dict[str, Any]:
-    """Convert a rate or price to the fields that a MongoDB document has for it; `units` is left out if there are
-    none.
-    """
+    """Convert a rate or price to its fields in a MongoDB document; `units` is left out if there are none."""
     return {name: value for name, value in vars(rate).items() if name != "units" or value}

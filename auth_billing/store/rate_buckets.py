@@ -43,8 +43,7 @@ class MongoBucketStore:
         self._seen: dict[str, dict[str, Any]] = {}
 
     async def update(self, subject: str, update: BucketUpdate) -> UpdateResult:
-        """Apply one update to the rate-limit buckets and slots of the subject with this id, atomically; return the
-        result.
+        """Apply one update to a subject's rate-limit buckets and slots, by subject id, atomically; return the result.
 
         An update that can't be applied writes nothing; the result says so.
 

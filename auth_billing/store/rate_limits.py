@@ -23,9 +23,7 @@ class MongoLimitStore:
         return {document["_id"]: from_document(Limits, document) for document in documents}
 
     async def change(self, subject: str, changes: Limits) -> Limits:
-        """Set those rate limits of the subject with this id that are not `None` in `changes`, durably; return all its
-        limits.
-        """
+        """Set those of a subject's rate limits that are not `None` in `changes`, durably; return all its limits."""
         changed = {name: limit for name, limit in vars(changes).items() if limit is not None}
         await self._limits.update_one({"_id": subject}, {"$set": changed}, upsert=True)
         document = await self._limits.find_one({"_id": subject})

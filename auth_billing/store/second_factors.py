@@ -29,32 +29,30 @@ class MongoSecondFactorStore:
         return frozenset([document["_id"] async for document in found])
 
     async def begin(self, user: str, nonce: bytes) -> bool:
-        """Store a user's new, unconfirmed second factor, in place of an unconfirmed one; return false if a confirmed
-        one is there.
-        """
+        """Store a user's unconfirmed second factor, in place of an earlier one; return false if one is confirmed."""
         new = to_document(SecondFactorRecord(user, nonce), recovery=[])
         if await self._factors.insert_if_absent(new):
             return True
         return await self._factors.update_matching({"_id": user, "confirmed": None}, {"$set": {"nonce": nonce}})
 
     async def confirm(self, user: str, nonce: bytes, now: float, step: int, recovery: Sequence[bytes]) -> bool:
-        """Confirm a user's second factor with this nonce at `now` (Unix seconds), with its digests of recovery codes
-        and the time step of the first code; return false if it is not the user's unconfirmed one.
+        """Confirm a user's unconfirmed second factor with this nonce at `now` (Unix seconds); return false without one.
+
+        Its digests of recovery codes and the time step of the first code are stored too.
         """
         change = {"confirmed": now, "last_step": step, "recovery": list(recovery)}
         return await self._factors.update_matching({"_id": user, "nonce": nonce, "confirmed": None}, {"$set": change})
 
     async def accept_step(self, user: str, nonce: bytes, step: int) -> bool:
-        """Store the TOTP time step of an accepted code, so that no code is accepted twice; return false if the step is
-        not newer than the last, or the second factor is not confirmed.
+        """Store the TOTP time step of an accepted code, so that no code is accepted twice.
+
+        Return false if the step is not newer than the last, or the second factor is not confirmed.
         """
         older = {"_id": user, "nonce": nonce, "confirmed": _CONFIRMED, "last_step": {"$lt": step}}
         return await self._factors.update_matching(older, {"$set": {"last_step": step}})
 
     async def use_recovery_code(self, user: str, digest: bytes) -> bool:
-        """Remove the recovery code with this digest from a user's confirmed second factor; return false if there is no
-        such code.
-        """
+        """Remove a recovery code, by digest, from a user's confirmed second factor; return false if it is not there."""
         unused = {"_id": user, "confirmed": _CONFIRMED, "recovery": digest}
         return await self._factors.update_matching(unused, {"$pull": {"recovery": digest}})
 

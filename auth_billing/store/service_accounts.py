@@ -25,9 +25,7 @@ class MongoServiceAccountStore:
         return [from_document(ServiceAccount, each) async for each in found.sort([("created", 1), ("_id", 1)])]
 
     async def rename(self, account: ServiceAccount) -> None:
-        """Set the stored name of the service account `account` to `account.name`; no effect if the account is not
-        stored.
-        """
+        """Set the stored name of the service account `account` to `account.name`; no effect if it is not stored."""
         await self._accounts.update_one({"_id": account.id}, {"$set": {"name": account.name}})
 
     async def remove(self, account: ServiceAccount) -> None:

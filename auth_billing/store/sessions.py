@@ -31,8 +31,10 @@ class MongoSessionStore:
         return await self._sessions.find_record(_record, {"_id": session_id})
 
     async def rotate(self, session_id: str, old: bytes, new: bytes, sealed: bytes, now: float) -> bool:
-        """Replace a browser session's valid refresh token, by digest (`old`, `new`), and store the new token `sealed`
-        by the old one; return false, and change nothing, if `old` is not the valid digest.
+        """Replace a browser session's refresh token, by digest; return false if `old` is not the valid digest.
+
+        `new` is the new token's digest, and `sealed` the new token encrypted by the old one. Nothing changes if false
+        is returned.
         """
         change = {"current": new, "previous": old, "sealed": sealed, "used": now}
         return await self._sessions.update_matching(
@@ -40,8 +42,9 @@ class MongoSessionStore:
         )
 
     async def set_checked(self, session_id: str, before: float, at: float) -> bool:
-        """Set the time of a browser session's last check with the identity provider to `at` if the stored one is before
-        `before` (Unix seconds); return false if it is not, or the session was revoked.
+        """Set the time of a browser session's last check with the identity provider to `at` if it was before `before`.
+
+        Return false if it was not, or the session was revoked. Times are in Unix seconds.
         """
         due = {"_id": session_id, "checked": {"$lt": before}, "revoked": None}
         return await self._sessions.update_matching(due, {"$set": {"checked": at}})

@@ -41,8 +41,7 @@ class MongoUsageStore:
         return await self._usage.insert_new([_to_document(each) for each in records])
 
     async def add(self, record: UsageRecord) -> Insertion:
-        """Store a usage record durably, unless one of its attempt is stored; return whether it is new, repeated or
-        conflicting.
+        """Store a usage record durably, unless its attempt has one; return whether it is new, repeated or conflicting.
 
         Raises:
             RecordRefused: the store can't hold the record.

@@ -49,8 +49,7 @@ def job_stages(selection: UsageFilter) -> list[dict[str, Any]]:
 
 
 def part_stages(selection: UsageFilter) -> list[dict[str, Any]]:
-    """Return the MongoDB aggregation stages that make one document of each part of a usage report's jobs (a step's
-    usage).
+    """Return the MongoDB aggregation stages that make one document of each part (a step's usage) of a report's jobs.
 
     A part is selected by its own model, and by the other dimensions of its job.
     """
@@ -81,9 +80,7 @@ def _settled(selection: UsageFilter) -> dict[str, Any]:
 
 
 def rollup_stages(selection: UsageFilter) -> list[dict[str, Any]]:
-    """Return the MongoDB aggregation stages that select the hourly rollups of a usage report on whole hours
-    (`usage_rollups.py`).
-    """
+    """Return the MongoDB aggregation stages that select the hourly rollups of a usage report on whole hours."""
     matched = _one_of(selection) if selection.kind is None else _one_of(selection) | {KIND: selection.kind.value}
     return [{"$match": _during(selection, "at")}, {"$match": matched}]
 

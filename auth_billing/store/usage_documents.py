@@ -16,17 +16,13 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
 
 def usage_to_document(usage: Usage) -> dict[str, Any]:
-    """Convert a usage (token and unit counts) to the fields that a MongoDB document has for it; `units` is left out if
-    empty.
-    """
+    """Convert a usage (token and unit counts) to its fields in a MongoDB document; empty `units` are left out."""
     counts: dict[str, Any] = {name: getattr(usage, name) for name in _COUNTS}
     return {**counts, "units": dict(usage.units)} if usage.units else counts
 
 
 def usage_from_document(document: Mapping[str, Any]) -> Usage:
-    """Convert the fields that a MongoDB document has for a usage (token and unit counts) back; other fields are left
-    out.
-    """
+    """Convert a MongoDB document's fields of a usage (token and unit counts) back; other fields are left out."""
     counts = {name: document[name] for name in _COUNTS if name in document}
     return Usage(**counts, units=document.get("units", {}))
 
@@ -48,9 +44,7 @@ def reported_to_document(reported: ReportedUsage) -> dict[str, Any]:
 
 
 def reported_from_document(document: Mapping[str, Any] | None) -> ReportedUsage | None:
-    """Convert the fields of a MongoDB document to the usage that a worker reported of a finished job; `None` without a
-    document.
-    """
+    """Convert a MongoDB document to the usage that a worker reported of a finished job; `None` without a document."""
     if document is None:
         return None
     parts = parts_from_documents(document.get("parts", ()))

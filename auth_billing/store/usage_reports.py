@@ -58,8 +58,7 @@ class MongoUsageReports:
         self._rollups = usage_rollups.MongoRollupStore(connection)
 
     async def rows(self, selection: UsageFilter, width: int, by: Sequence[Dimension], limit: int) -> list[UsageRow]:
-        """Return the usage of the jobs that `selection` matches, one row per bucket of `width` seconds and per group of
-        values of the dimensions `by`.
+        """Return the usage of selected jobs, one row per bucket of `width` seconds and group of the dimensions `by`.
 
         At most `limit` rows, sorted by bucket and group. If `width` is whole hours, past hours are read from rollups.
         """

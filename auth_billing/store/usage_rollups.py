@@ -64,16 +64,12 @@ class MongoRollupStore:
         return [from_document(Organisation, each) async for each in self._organisations.find()]
 
     async def is_settling(self, before: float) -> bool:
-        """Return whether a settlement of a job that began before the time `before` (Unix seconds) is unfinished, so
-        that usage may be missing.
-        """
+        """Return whether a settlement begun before `before` (Unix seconds) is unfinished, so usage may be missing."""
         unfinished = {"state": JobState.SETTLING.value, "final.at": {"$lt": before}}
         return await self._jobs.find_one(unfinished, {"_id": 1}) is not None
 
     async def span(self, organisation: str) -> RollupSpan | None:
-        """Return the hours of an organisation that are rolled up; `None` if `start` was never called for the
-        organisation.
-        """
+        """Return the hours of an organisation that are rolled up; `None` if `start` was never called for it."""
         return await self._spans.find_record(partial(from_document, RollupSpan), {"_id": organisation})
 
     async def start(self, organisation: str, at: int) -> None:
@@ -81,8 +77,9 @@ class MongoRollupStore:
         await self._spans.insert_if_absent({"_id": organisation, "since": at, "until": at})
 
     async def roll_up(self, organisation: str, hour: int) -> None:
-        """Aggregate the usage of an organisation's jobs settled in the hour that begins at `hour` (Unix seconds), store
-        the rows, and extend the rolled-up span if it ends there. A repetition has no effect.
+        """Aggregate and store the usage of an organisation's jobs settled in the hour from `hour` (Unix seconds).
+
+        The rolled-up span is extended if it ends there. A repetition has no effect.
         """
         selection = UsageFilter(organisation, hour, hour + HOUR)
         answers = [*job_stages(selection), _group(_GROUP, TOTALS)]

@@ -42,9 +42,7 @@ class MongoUserStore:
         return [_user(document) async for document in self._users.find({"_id": {"$in": list(user_ids)}})]
 
     async def rehash(self, user_id: str, old: str, new: str) -> bool:
-        """Replace the hash `old` of a user's unchanged password by `new`; return false if `old` is no longer the stored
-        hash.
-        """
+        """Replace the hash `old` of a user's unchanged password by `new`; return false if another hash is stored."""
         return await self._users.update_matching({"_id": user_id, "password": old}, {"$set": {"password": new}})
 
     async def change_password(self, user_id: str, old: str, new: str) -> User | None:
