@@ -127,8 +127,7 @@ class Abilities:
         return self.toolbox.known([name for name in self.spec.tools if name not in off])
 
     def unnamed_models(self) -> list[str]:
-        """Return the names of the models that this assistant uses only because they are served; the catalogue names
-        none of them."""
+        """Return names of models that this assistant uses only because they are served; the catalogue names none."""
         named = {self.spec.answers_with, self.spec.routing.model, self.spec.routing.embeddings}
         served = (self.answers_with, self.sees_with, self.embeds_with)
         used = {each.name for each in served if each is not None}
@@ -150,8 +149,7 @@ class Abilities:
         ]
 
     def may_be_called(self, tool: str) -> bool:
-        """Return whether clients may call the tool named `tool`, provided that it is on; tools of MCP servers they may
-        not."""
+        """Return whether clients may call the tool named `tool`, if it is on; false for tools of MCP servers."""
         return tool in self.spec.tools and not tool.startswith("mcp.")
 
     def check_call(self, tool: str, arguments: dict[str, Any]) -> None:
@@ -173,8 +171,7 @@ class Abilities:
         return [tool_part(tool.name), *of_models] if of_models else None
 
     def most_parts(self) -> list[UsagePart]:
-        """Return the most that the steps of one job can use, as parts of a bill: rewriting, choosing a tool, and each
-        tool once.
+        """Return the most that one job's steps can use, as parts of a bill: rewriting, tool choice, each tool once.
 
         The gateway holds credit for these. What a step used in a process that died is not billed.
         """

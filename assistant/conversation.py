@@ -72,8 +72,7 @@ class Conversation:
         return [*first, *rest]
 
     def turns_to_drop(self, *, limit: int, extra: int) -> int:
-        """Return how many of the oldest messages must be left out so that the prompt fits, by an estimate of its
-        tokens.
+        """Return how many of the oldest messages to leave out so that the prompt fits, by an estimate of its tokens.
 
         Args:
             limit: tokens that the prompt may have.
@@ -91,8 +90,7 @@ class Conversation:
         return self.whole_turns(dropped)
 
     def whole_turns(self, dropped: int) -> int:
-        """Return `dropped`, a number of oldest messages to leave out, increased so that no answer is kept without its
-        question.
+        """Return how many oldest messages to leave out, at least `dropped`, to keep no answer without its question.
 
         What is kept then begins with a person's message, or is the last message alone.
         """

@@ -34,8 +34,7 @@ class AssistantJobHandler:
         """Tokens of answers released since the start."""
 
     def open(self, job: Job, delivery: Delivery) -> AssistantAttempt:
-        """Create this assistant's attempt at `job`, which the queue message `delivery` brought; `begin` starts the
-        attempt."""
+        """Create this assistant's attempt at `job`, brought by the queue message `delivery`; `begin` starts it."""
         return AssistantAttempt(job, delivery)
 
     async def begin(self, attempt: AssistantAttempt) -> None:
@@ -95,20 +94,17 @@ class AssistantJobHandler:
     # End of a job
 
     def fail(self, attempt: AssistantAttempt, code: FailureCode, message: str) -> None:
-        """End a job as failed: cancel its task and its child jobs, and send the terminal reply; the client gets
-        `message`."""
+        """End a job as failed: cancel its task and its child jobs, and send the terminal reply with `message`."""
         self.abandon(attempt)
         self._fail(attempt, code, message)
 
     def cancel(self, attempt: AssistantAttempt) -> None:
-        """End a job as cancelled, because its gateway requested it or is gone: cancel its child jobs, send the terminal
-        reply."""
+        """End a job whose gateway cancelled it or is gone: cancel its child jobs, send the terminal reply."""
         self.abandon(attempt)
         self._end(attempt, Cancelled(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 
     def abandon(self, attempt: AssistantAttempt) -> None:
-        """Stop answering a job that another process will answer: cancel its task and child jobs, without a terminal
-        reply."""
+        """Stop answering a job that another process will answer: cancel task and child jobs, send no terminal reply."""
         if attempt.task is not None:
             attempt.task.cancel()
 

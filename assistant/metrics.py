@@ -59,8 +59,7 @@ class AssistantMetrics:
         self._waiting.labels(model).set(waiting)
 
     def step(self, step: Step) -> None:
-        """Count a step of an answer once it has ended, and record the duration of a tool call; running steps are
-        ignored."""
+        """Count an ended step of an answer, and record the duration of a tool call; running steps are ignored."""
         if step.state is StepState.RUNNING:
             return
         self._steps.labels(step.kind, step.name, step.state.value).inc()
@@ -68,8 +67,7 @@ class AssistantMetrics:
             self._tool_seconds.labels(step.name).observe(step.data["seconds"])
 
     def ended(self, model: str, terminal: Terminal, usage: Usage, seconds: float) -> None:
-        """Count an ended job by its terminal reply, with its tokens; of a finished job also record the latency in
-        `seconds`."""
+        """Count an ended job and its tokens by its terminal reply; if finished, record its latency, `seconds`."""
         self._prompt_tokens.labels(model).inc(usage.prompt_tokens)
         self._generation_tokens.labels(model).inc(usage.completion_tokens)
         if isinstance(terminal, Failed | Cancelled):

@@ -56,8 +56,7 @@ class ModelPort(Protocol):
     """Calls models of the platform."""
 
     async def embed(self, model: str, texts: Sequence[str]) -> Embeddings:
-        """Return the vectors of `texts`, in their order, by the embedding model `model`; implementations call the
-        model.
+        """Return the vectors of `texts`, in their order, by the embedding model `model`.
 
         Cancelling the call cancels the model's job.
 

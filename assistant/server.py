@@ -170,8 +170,7 @@ def image_services(blobs: BlobSettings, connection: StoreConnection, home: Path)
 
 
 async def run(settings: AssistantSettings, blobs: BlobSettings, home: Path) -> None:
-    """Run the assistant process until SIGTERM or SIGINT, then drain; a second signal hands its jobs to other
-    assistants.
+    """Run the assistant until SIGTERM or SIGINT, then drain; a second signal hands its jobs to other assistants.
 
     Images are stored as `blobs` says, by default in a folder of `home`, if there is a store for their documents.
     """

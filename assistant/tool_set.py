@@ -44,8 +44,7 @@ WEB_PAGE_OFF = Sentence(
 async def open_tools(
     spec: ToolsSpec, weather_key: SecretStr | None, children: ChildJobs, images: ImageServices | None
 ) -> AsyncIterator[Toolbox]:
-    """Create the toolbox of the installation; a context manager that closes the tools' connections and processes at the
-    end.
+    """Create the installation's toolbox; a context manager that closes the tools' connections and processes.
 
     Args:
         spec: the catalogue's settings of the tools.

@@ -54,8 +54,7 @@ class AssistantWorker:
         self._rate = TokenRate()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Take jobs of this assistant from its queues and answer them until `stop` is set or a drain is requested, then
-        drain.
+        """Answer jobs from this assistant's queues until `stop` is set or a drain is requested, then drain.
 
         Raises:
             BrokerUnavailable: the broker can't be reached.

@@ -46,7 +46,5 @@ class AdminServices:
     """URL of the RabbitMQ console; empty if none is configured."""
 
     def is_operator(self, actor: Actor) -> bool:
-        """Return whether an actor is an operator: an administrator or owner of the organisation that operates the
-        installation.
-        """
+        """Return whether an actor is an administrator or owner of the organisation that operates the installation."""
         return self.administration.installation.is_operator(actor)

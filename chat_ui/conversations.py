@@ -105,8 +105,7 @@ class Conversations:
         return conversation
 
     async def row(self, owner: Owner, conversation_id: str) -> ListedConversation:
-        """Return one conversation of the owner in the form in which lists show it: with whether an answer in it is
-        being written.
+        """Return one conversation of the owner as lists show it: with whether an answer in it is being written.
 
         Raises:
             NoSuchConversation: the owner has no conversation with this id.
@@ -123,16 +122,18 @@ class Conversations:
         return existing(await self._conversations.find(owner, conversation_id), conversation_id)
 
     async def messages(self, owner: Owner, conversation_id: str) -> list[Message]:
-        """Return all messages of an owner's conversation, oldest first; answers that this process is writing have their
-        newest text.
+        """Return all messages of an owner's conversation, oldest first.
+
+        Answers that this process is writing have their newest text.
         """
         found = await self._messages.all(owner, conversation_id)
         live = {each.id: self._generations.live(each.id) for each in found if each.state.is_open}
         return [each if (now := live.get(each.id)) is None or now.released else now.snapshot for each in found]
 
     async def change(self, owner: Owner, conversation_id: str, changes: Mapping[str, Any]) -> ListedConversation:
-        """Store changes of a conversation (title, settings, the pinned or archived flag, or the selected branch,
-        `leaf`), given by field name, and return the changed conversation.
+        """Store changes of a conversation, given by field name, and return the changed conversation.
+
+        The fields are title, settings, the pinned and the archived flag, and the selected branch, `leaf`.
 
         Raises:
             NoSuchConversation: the owner has no conversation with this id.
@@ -153,8 +154,7 @@ class Conversations:
         return ListedConversation(changed, bool(await self._messages.with_open_answers(owner, [conversation_id])))
 
     async def remove(self, owner: Owner, conversation_id: str) -> None:
-        """Delete a conversation with its messages and share link, and release its images; stop answers that are being
-        written in it.
+        """Delete a conversation with messages and share link, release its images, and stop its open answers.
 
         Raises:
             NoSuchConversation: the owner has no conversation with this id.
@@ -224,10 +224,10 @@ class Conversations:
         *,
         allowed_once: str | None = None,
     ) -> Message:
-        """Start a task that writes another answer to a question, and return that answer; `message_id` is the question
-        or one of its answers.
+        """Start a task that writes another answer to a question, and return that answer.
 
-        `allowed_once` is a consent to a tool that holds for this answer, beside those of the conversation.
+        `message_id` is the question or one of its answers. `allowed_once` is a consent to a tool that holds for this
+        answer, beside those of the conversation.
 
         Raises:
             NoSuchConversation: the owner has no such conversation or message.
@@ -255,8 +255,7 @@ class Conversations:
         return answer
 
     async def stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message:
-        """Request that an answer be stopped, in whichever process it is written; return the message as stored, without
-        waiting.
+        """Request that an answer be stopped, in whichever process it is written; return the stored message at once.
 
         The answer keeps its text so far; an answer that has ended does not change.
 
@@ -290,14 +289,11 @@ class Conversations:
         return message.attachments, images
 
     def answer_events(self, owner: Owner, conversation_id: str, message_id: str) -> AnswerEvents:
-        """Return a reader that streams the events (text, steps, end) of one answer to one client; nothing is read
-        yet.
-        """
+        """Return a reader that streams one answer's events (text, steps, end) to one client; nothing is read yet."""
         return AnswerEvents(self._generations, self._messages, owner, conversation_id, message_id)
 
     async def share(self, owner: Owner, conversation_id: str) -> str:
-        """Create a public share link to a conversation, store its digest, and return its token; an earlier link becomes
-        invalid.
+        """Create a conversation's public link, store its digest, and return its token; an earlier link becomes invalid.
 
         Raises:
             NoSuchConversation: the owner has no conversation with this id.

@@ -171,9 +171,7 @@ TABLE: Mapping[type[Exception], ErrorResponse] = {
 
 
 def response_to(error: Exception) -> ErrorResponse:
-    """Return the HTTP status, error code and message that the chat API answers an exception with: those that `TABLE`
-    has for the class or its nearest base class.
-    """
+    """Return the HTTP status, error code and message for an exception: those of its nearest class in `TABLE`."""
     return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
 
 
@@ -186,9 +184,7 @@ def error_body(error: Exception) -> dict[str, Any]:
 
 
 def error_headers(error: Exception) -> dict[str, str]:
-    """Return the headers of the HTTP response to an exception: `Retry-After` in seconds if the exception has a wait, or
-    its class has one in `TABLE`; else none.
-    """
+    """Return an exception's HTTP headers: `Retry-After` in seconds if it, or its class in `TABLE`, has a wait."""
     wait = getattr(error, "wait", None)
     seconds = response_to(error).retry_after if wait is None else int(wait) + 1
     return {} if seconds is None else {"retry-after": str(seconds)}

@@ -79,8 +79,7 @@ async def record_event(
     project: str = "",
     details: Mapping[str, Detail] | None = None,
 ) -> None:
-    """Append an entry to the organisation's audit log: the session's user did `event` to `target`, the id of the
-    object.
+    """Append to the organisation's audit log that the session's user did `event` to the object with id `target`.
 
     Raises:
         StoreUnavailable: the action is done, but its entry may be missing.

@@ -31,8 +31,7 @@ def parameters(command: Sequence[str], environment: Mapping[str, str]) -> StdioS
 
 
 def launch() -> None:
-    """Replace this process by the MCP server's command in its arguments; called in the process that `parameters`
-    describes.
+    """Replace this process, which `parameters` describes, by the MCP server's command in its arguments.
 
     Raises:
         OSError: the command can't be executed.

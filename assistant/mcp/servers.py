@@ -107,8 +107,7 @@ class McpServer:
         self._closing.set()
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> mcp_types.CallToolResult:
-        """Call the tool `tool` of the MCP server once and return its result; a call may have effects, so none is
-        repeated.
+        """Call the tool `tool` of the MCP server and return its result; never repeated, since a call may have effects.
 
         Raises:
             Unavailable: the server is not connected, broke the connection, or answered by a protocol error.

@@ -148,8 +148,7 @@ THAT_DOCUMENT = re.compile(
 
 
 def mentioned(text: str, history: Sequence[Turn], *, pictures: bool) -> Reference | None:
-    """Return to what kind of thing a phrase such as "the city we discussed" in a question refers; `None` without a
-    phrase.
+    """Return what kind of thing a phrase such as "the city we discussed" refers to; `None` if there is no such phrase.
 
     Args:
         text: the question in normal form.
@@ -170,8 +169,7 @@ def mentioned(text: str, history: Sequence[Turn], *, pictures: bool) -> Referenc
 
 
 def demonstrative(text: str) -> Reference | None:
-    """Return to what kind of thing a demonstrative with a noun in a question refers: "that skyscraper", "ten
-    wieżowiec".
+    """Return what kind of thing a demonstrative with a noun refers to: "that skyscraper", "ten wieżowiec".
 
     `text` is the question in normal form. `None` without such a phrase.
     """

@@ -90,8 +90,7 @@ def mixed(one: Mapping[Label, float], other: Mapping[Label, float], weight: floa
 
 
 def verdict(probabilities: Mapping[Label, float]) -> Verdict:
-    """Return the most probable label with its probability; "none" if that label is a tool that is not probable
-    enough."""
+    """Return the most probable label with its probability; "none" if it is a tool that is not probable enough."""
     best = max(probabilities, key=probabilities.__getitem__)
     if best != "none" and probabilities[best] < UNSURE:
         return Verdict("none", 1 - probabilities[best])
@@ -111,8 +110,7 @@ class ClassifierRouter:
         self._classifier = classifier
 
     async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
-        """Return the choice of a tool for a question that stands alone, by the classifier; takes about two
-        milliseconds.
+        """Choose a tool for a question that stands alone, by the classifier; takes about two milliseconds.
 
         No model is called.
         """

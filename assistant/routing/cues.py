@@ -136,8 +136,7 @@ _PLACE = re.compile(r"\b(?:in|at|for|near|to|w|we|na|dla|nad|pod|do|kolo)\s+(?:t
 
 
 def cues(text: str) -> dict[str, float]:
-    """Return the features of a question for the classifier of tools: by group of cues, how many matches it has, at most
-    3.
+    """Return the features of a question for the classifier of tools: matches by group of cues, at most 3 each.
 
     Names in the question are features too.
     """

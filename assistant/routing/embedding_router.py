@@ -67,8 +67,7 @@ class EmbeddingRouter:
 
     @property
     def languages(self) -> frozenset[Language] | None:
-        """Languages for which the embedding model gives a second opinion, as it knows them; `None` until it was
-        trained."""
+        """Languages in which the embedding model gives a second opinion; `None` until the model was trained."""
         return None if self._by_vector is None else frozenset(self._by_vector)
 
     async def train(self, models: ModelPort) -> None:

@@ -138,8 +138,7 @@ def places(text: str) -> list[Place]:
 
 
 def lower_case_places(text: str) -> list[Place]:
-    """Return the places in a question about the weather that was typed without capitals ("weather in london"), in
-    order."""
+    """Return, in order, the places in a question about the weather typed without capitals ("weather in london")."""
     return [Place(m[2], m[0]) for m in _LOWER_PLACE.finditer(text.lower()) if plain(m[2]) not in _TIME_WORDS]
 
 
@@ -194,8 +193,7 @@ def last_thing(history: Sequence[Turn]) -> str:
 
 
 def subject(history: Sequence[Turn]) -> str:
-    """Return the subject of the user's last turn in `history`: its text without the words that ask; "" if there is
-    none."""
+    """Return the subject of the user's last turn in `history`, its text without the words that ask; "" if none."""
     question = next(_of_role(history, "user"), "")
     rest = _CONTENT.sub("", _POLITE.sub("", question)).strip(" ?.!")
     asked = rest != question.strip(" ?.!")
@@ -203,8 +201,7 @@ def subject(history: Sequence[Turn]) -> str:
 
 
 def last_expression(history: Sequence[Turn]) -> str:
-    """Return the mathematical expression in the last turn of the user in `history` that has one; "" if there is
-    none."""
+    """Return the mathematical expression in the user's last turn in `history` that has one; "" if there is none."""
     return next((found for text in _of_role(history, "user") if (found := expression(text))), "")
 
 
@@ -217,8 +214,7 @@ def last_result(history: Sequence[Turn]) -> str:
 
 
 def last_document(history: Sequence[Turn]) -> str:
-    """Return the phrase for a document in the last turn of the user in `history` that names one; "" if there is
-    none."""
+    """Return the phrase for a document in the user's last turn in `history` that names one; "" if there is none."""
     return next((found for text in _of_role(history, "user") if (found := document(text))), "")
 
 

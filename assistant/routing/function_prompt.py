@@ -41,8 +41,7 @@ _EXAMPLES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 
 
 def function_name(tool: str) -> str:
-    """Return the name of a tool with only the characters that OpenAI permits in function names: letters, digits, `_`,
-    `-`."""
+    """Return a tool's name in the characters that OpenAI permits in function names: letters, digits, `_`, `-`."""
     return "".join(each if each.isascii() and (each.isalnum() or each in "_-") else "_" for each in tool)[:64]
 
 
@@ -67,8 +66,7 @@ def functions(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
 
 
 def choice_messages(question: str, tools: Mapping[str, Tool], with_arguments: bool) -> list[dict[str, Any]]:
-    """Return the messages that ask a model to choose a function for `question`: a system message, examples, the
-    question.
+    """Return the messages that ask a model to choose a function: a system message, examples, and `question`.
 
     All but the question is constant for the same tools, so that the prefix cache has it. `with_arguments`: the model
     writes the arguments too.
@@ -86,8 +84,7 @@ def choice_messages(question: str, tools: Mapping[str, Tool], with_arguments: bo
 
 
 def output(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return the JSON text with which a model chooses the function `name` with `arguments`, as `choice_grammar` permits
-    it."""
+    """Return the JSON text by which a model chooses the function `name` with `arguments`, as in `choice_grammar`."""
     choice = {"tool": name} if name == NONE else {"tool": name, "arguments": arguments}
     return json.dumps(choice, ensure_ascii=False)
 

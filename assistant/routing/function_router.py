@@ -36,8 +36,7 @@ class FunctionRouter:
     way: str = field(default="function", init=False)
 
     async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
-        """Ask the model with the tools as functions, and return its choice: a tool, a direct answer, or the running
-        answer.
+        """Ask the model with the tools as functions; return its choice: a tool, a direct answer, or the running answer.
 
         Raises:
             ModelCallFailed: the model did not answer.
@@ -106,8 +105,7 @@ class _Call:
                 self._arguments += call.arguments
 
     def choice(self, tools: dict[str, str]) -> Choice:
-        """Return the choice that the complete function call means; the choice of an unknown function is a direct
-        answer.
+        """Return the choice that the complete function call means; a direct answer if the function is unknown.
 
         `tools` are the names of the tools by their function names.
         """

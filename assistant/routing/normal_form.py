@@ -14,8 +14,7 @@ _WITHOUT_DECOMPOSITION = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "
 
 
 def plain(text: str) -> str:
-    """Return `text` in the normal form for matching: lower case, without diacritics (also Polish ones), single
-    spaces."""
+    """Return `text` in the normal form for matching: lower case, no diacritics (also Polish), single spaces."""
     # NFD keeps superscripts: "x²" must not become "x2".
     decomposed = "".join(normal_sections("NFD", text.lower().translate(_WITHOUT_DECOMPOSITION)))
     return " ".join("".join(each for each in decomposed if not unicodedata.combining(each)).split())
@@ -36,7 +35,6 @@ def without_match(pattern: re.Pattern[str], text: str) -> str:
 
 
 def cut(text: str, most: int = MAX_CHARACTERS) -> str:
-    """Return `text`, shortened if it has more than `most` characters: its first and its last `most // 2`, and a space
-    between."""
+    """Return `text`; if it has more than `most` characters, its first and last `most // 2` with a space between."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]} {text[-half:]}"

@@ -40,8 +40,7 @@ class Router(Protocol):
         ...
 
     async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
-        """Choose which of `tools` the question needs, after the turns of `history`; each way of routing implements
-        this.
+        """Choose which of `tools` the question needs, after the turns of `history`.
 
         `models` calls the router's model, if it has one. A choice without a tool means a direct answer.
 

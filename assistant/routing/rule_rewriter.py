@@ -91,8 +91,7 @@ class Resolved:
 
 
 def stand_alone(question: str, history: Sequence[Turn]) -> str:
-    """Return a question rewritten by rules so that it needs no earlier turn; unchanged if it stands alone or rules
-    fail."""
+    """Return a question rewritten by rules to need no earlier turn; unchanged if it stands alone or rules fail."""
     resolved = resolve(question, history)
     return question if resolved is None else resolved.question
 

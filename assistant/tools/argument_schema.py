@@ -59,10 +59,9 @@ class ArgumentSchema:
 
 
 def without_references(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of a JSON schema with its references expanded and without regular expressions and formats, so that
-    it can be a part of another schema.
+    """Return a copy of a JSON schema with references expanded and without regular expressions and formats.
 
-    It may accept more: a reference within itself accepts everything.
+    The copy can be a part of another schema. It may accept more: a reference within itself accepts everything.
 
     Raises:
         SchemaRefused: the schema is too large, or a reference leads outside or nowhere.

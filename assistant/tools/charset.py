@@ -25,8 +25,7 @@ _META = re.compile(rb"<meta[^>]{1,200}?charset\s*=\s*[\"']?\s*([\w-]{1,40})", re
 
 
 def decode(body: bytes, declared: str | None) -> str:
-    """Decode the body of an HTTP response to text: by a byte order mark, else as UTF-8 if valid, else by the declared
-    charset.
+    """Decode an HTTP response's body to text: by a byte order mark, else as valid UTF-8, else by the declared charset.
 
     Valid UTF-8 is taken as UTF-8 even if another charset is declared, except UTF-16 in the Content-Type.
 

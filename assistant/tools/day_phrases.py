@@ -73,8 +73,7 @@ class Stated:
 
 
 def stated(text: str) -> Stated:
-    """Return which day, or how many days from today, a question about the weather states, and the question without
-    them.
+    """Return which day, or how many days from today, a weather question states, and the question without them.
 
     Of several days it is the first that is not today.
     """

@@ -28,6 +28,5 @@ def delimited(name: str, lines: Iterable[str], max_characters: int = 6000) -> st
 
 
 def clean(text: str) -> str:
-    """Return a text from outside without control characters (but line breaks), invisible characters and direction
-    marks."""
+    """Return a text without control characters (but line breaks), invisible characters and direction marks."""
     return _CONTROL.sub(" ", text)

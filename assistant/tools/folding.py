@@ -17,14 +17,12 @@ def folded(name: str) -> str:
 
 
 def without_diacritics(text: str) -> str:
-    """Return a text in lower case without diacritics, one character for each character, so that offsets stay the
-    same."""
+    """Return a text in lower case without diacritics, one character for each, so that offsets stay the same."""
     return "".join(_plain_character(each) for each in text).replace("’", "'")
 
 
 def lenient_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Compile a regular expression whose Polish letters match also without their diacritics, as many people type
-    them."""
+    """Compile a regular expression whose Polish letters match also without diacritics, as many people type."""
     found: list[str] = []
     in_class = escaped = False
     for character in pattern:

@@ -44,8 +44,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Open a TCP connection to `host`: resolve the name once, and use the first of its permitted addresses that
-        answers.
+        """Open a TCP connection to `host`, resolved once, at the first of its permitted addresses that answers.
 
         Raises:
             AddressRefused: no address of the host is permitted.
@@ -102,8 +101,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send one HTTP request to a permitted address and return the response, whose body is read while it is
-        iterated.
+        """Send one HTTP request to a permitted address; return the response, whose body is read as it is iterated.
 
         Raises:
             AddressRefused: no address of the host is permitted.

@@ -138,8 +138,7 @@ class HttpClient:
         time_limit: float = TIME_LIMIT,
         max_redirects: int = 0,
     ) -> Fetched:
-        """Send a GET request to `url`, follow permitted redirects, and return the response within limits of bytes and
-        seconds.
+        """Send a GET request to `url`, follow permitted redirects, and return the response within byte and time limits.
 
         Args:
             url: the address; each redirect from it is checked as it is.

@@ -134,8 +134,7 @@ class Image:
         return [] if model is None else [model.name]
 
     def most_parts(self, answers_with: ModelInfo | None) -> list[UsagePart]:
-        """Return the most that one call of the image tool can use, as parts of a bill: images, and a translation of the
-        prompt.
+        """Return the most that one call of the tool can use, as parts of a bill: images, and a prompt's translation.
 
         There is a part for every size that may be drawn. `answers_with` is the model that translates.
         """
@@ -151,8 +150,7 @@ class Image:
         return parts
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Have the images of `arguments` drawn by a child job, store them for the context's person, and return their
-        addresses.
+        """Have the images of `arguments` drawn by a child job, store them for the person, and return their addresses.
 
         The result is a JSON object of the type `image`.
 

@@ -80,8 +80,7 @@ _EMPTY = frozenset({
 
 
 def image_prompt(question: str) -> str | None:
-    """Return what a request wants to be drawn, as a prompt without the words that ask for it; `None` if it names
-    nothing."""
+    """Return what a request wants to be drawn, as a prompt without the words that ask; `None` if it names nothing."""
     text = " ".join(question[:MAX_QUESTION].split())
     return next(
         (prompt for each in _readings(text) if (prompt := _without_frame(each)) and not _is_empty(prompt)), None

@@ -93,8 +93,7 @@ class OpenMeteo:
             self._geocoding_url = geocoding_url.replace("//", "//customer-")
 
     async def find(self, name: str, language: str) -> list[Place]:
-        """Return the places that Open-Meteo's geocoder finds for `name`, the most relevant first; empty if there are
-        none.
+        """Return the places that Open-Meteo's geocoder finds for `name`, most relevant first; empty if there are none.
 
         Raises:
             ToolError: the service does not answer.

@@ -102,8 +102,7 @@ class OpenWeather:
         self._url = url
 
     async def find(self, name: str, language: str) -> list[Place]:
-        """Return the places that OpenWeather's geocoder finds for `name`, the most relevant first; empty if there are
-        none.
+        """Return the places that OpenWeather's geocoder finds for `name`, most relevant first; empty if there are none.
 
         Raises:
             ToolError: the service does not answer.

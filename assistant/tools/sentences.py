@@ -19,8 +19,7 @@ class Sentence:
     pl: str
 
     def text(self, language: str, **values: object) -> str:
-        """Return the sentence in `language` (a BCP 47 tag) with `values` inserted; English for languages other than
-        Polish."""
+        """Return the sentence for `language` (a BCP 47 tag), Polish or else English, with `values` inserted."""
         template = self.pl if language.lower().split("-")[0] == "pl" else self.en
         return template.format(**{name: _short(str(value)) for name, value in values.items()})
 

@@ -80,8 +80,7 @@ class Tool(Protocol):
         """Seconds for which a result of the tool is reused for equal arguments in the same language; 0: never."""
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Run the tool with valid arguments and return its result, a JSON object with a `type`; every tool implements
-        this.
+        """Run the tool with valid arguments and return its result, a JSON object with a `type`.
 
         Raises:
             ToolError: the call failed; its message is for the person.
@@ -97,8 +96,7 @@ class Tool(Protocol):
         """Return a result of this tool as the text that the answering model reads in its prompt."""
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return arguments for a call of this tool that are found in a question without a model; `None` if it has
-        none."""
+        """Return arguments for a call of this tool, found in a question without a model; `None` if it has none."""
 
 
 @runtime_checkable
@@ -106,15 +104,13 @@ class UsesModels(Protocol):
     """A tool that calls models, which its step is billed for."""
 
     def most_parts(self, answers_with: ModelInfo | None) -> list[UsagePart]:
-        """Return the most that one call of the tool can use of models, as parts of a bill; empty if they are not
-        served.
+        """Return the most that one call can use of models, as parts of a bill; empty if they are not served.
 
         `answers_with` is the answering model, if it is known.
         """
 
     def unnamed_models(self) -> list[str]:
-        """Return the names of the models that a call uses only because they are served; the catalogue names none of
-        them."""
+        """Return the names of models that a call uses only because they are served; the catalogue names none."""
 
 
 class ToolError(Exception):

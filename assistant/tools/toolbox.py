@@ -81,8 +81,7 @@ class Toolbox:
         self._entries[tool.name] = _Entry(tool, self._clock)
 
     def switch_off(self, name: str, reason: Sentence) -> None:
-        """Switch the tool `name` off until `switch_on`: calls of it fail with `reason`, in which `{tool}` is its
-        name."""
+        """Switch the tool `name` off until `switch_on`; its calls fail with `reason`, where `{tool}` is the name."""
         self._off[name] = reason
 
     def switch_on(self, name: str) -> None:
@@ -108,8 +107,7 @@ class Toolbox:
         return None if entry is None else entry.tool
 
     def reasons(self, language: str) -> dict[str, str]:
-        """Return why each switched-off tool of the installation is off, as sentences in `language` by the tool's
-        name."""
+        """Return why each switched-off tool of the installation is off: sentences in `language`, by tool name."""
         return {name: reason.text(language, tool=name) for name, reason in sorted(self._off.items())}
 
     async def run(

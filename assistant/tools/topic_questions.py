@@ -15,8 +15,7 @@ _SENTENCE_END = re.compile(r"(?<=\w{3})[.!?…]+\s+(?=\w)|(?<=\w{3}):\s+(?=\w)")
 
 
 def topic_arguments(question: str) -> dict[str, str] | None:
-    """Return the Wikipedia tool's arguments for a question: its topic without the words that ask; `None` if it names
-    none."""
+    """Return the Wikipedia tool's arguments for a question, a topic without the words that ask; `None` without one."""
     text = _asking_sentence(" ".join(question[:MAX_QUESTION].split()))
     text = phrases.WIKIPEDIA.sub(" ", text)
     asked = _bare(phrases.SECOND_CLAUSE.sub("", _bare(text)))

@@ -35,8 +35,7 @@ class UnitPrices:
             await asyncio.sleep(CACHE_TTL)
 
     def has(self, model: str, unit: str) -> bool:
-        """Return whether the unit `unit` (such as an image size) of the model or tool `model` has a price; false before
-        a reading."""
+        """Return whether `unit` (such as an image size) of a model or tool has a price; false until prices are read."""
         return self._cover(model, Usage(prompt_tokens=0, units={unit: 1}))
 
     def has_tokens(self, model: str) -> bool:

@@ -76,8 +76,7 @@ class Weather:
         }
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return the weather tool's arguments, place and days, for an English or Polish question; `None` if not about
-        weather.
+        """Return place and days for an English or Polish question, as arguments; `None` if it is not about weather.
 
         The place is empty if a question about the weather names none: the call then asks for it.
         """

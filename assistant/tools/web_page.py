@@ -92,8 +92,7 @@ class WebPage:
         return {"url": found[0]} if found else None
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Fetch the page at the address of `arguments`, and return its title and text as a JSON object of the type
-        `page`.
+        """Fetch the page at the address of `arguments`; return its title and text, a JSON object of the type `page`.
 
         Raises:
             Refused: the address is not in the person's message, or leads to a private network.
@@ -129,8 +128,7 @@ class WebPage:
         return await self._reader.read(text, context) if fetched.media_type in HTML else ("", text.strip())
 
     def phrased(self, result: dict[str, Any]) -> str | None:
-        """Return `None`: a model must phrase the answer, since only a model can find in the page what the question
-        asks."""
+        """Return `None`: only a model can find in the page what the question asks, so it must phrase the answer."""
         return None
 
     def for_model(self, result: dict[str, Any]) -> str:

@@ -99,8 +99,7 @@ class Wikipedia:
         return {"type": "object", "properties": {"topic": topic}, "required": ["topic"], "additionalProperties": False}
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return the Wikipedia tool's arguments for an English or Polish question: its topic; `None` if it names
-        none."""
+        """Return the tool's arguments for an English or Polish question, a topic; `None` if it names none."""
         return topic_arguments(question)
 
     async def run(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:

@@ -22,9 +22,7 @@ Batches = AsyncIterator[Sequence[FullConversation]]
 async def conversation_batches(
     lists: ConversationLists, owner: Owner, chosen: Sequence[Conversation] | None
 ) -> Batches:
-    """Read conversations with their messages for an export, and yield them in batches that fit into memory: the
-    `chosen` ones, or (`None`) all of the owner's.
-    """
+    """Yield `chosen` conversations, or (`None`) all of the owner's, with messages in batches that fit into memory."""
     batch: list[Conversation] = []
     size = 0
     async for conversation in _listed(lists, owner, chosen):

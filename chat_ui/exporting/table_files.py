@@ -39,15 +39,17 @@ COLUMNS = (
 
 
 async def csv(batches: Batches) -> BinaryIO:
-    """Write conversations to a temporary CSV file, one row per message of the selected branch, and return the file,
-    open for reading; each text is in one cell.
+    """Write conversations to a temporary CSV file, and return the file, open for reading.
+
+    The file has one row per message of the selected branch, and each text is in one cell.
     """
     return await tables.csv_file(COLUMNS[:-1], _tables(batches, in_pieces=False))
 
 
 async def xlsx(batches: Batches) -> BinaryIO:
-    """Write conversations to a temporary XLSX file, one row per message of the selected branch, and return the file,
-    open for reading; texts that are longer than a cell are split.
+    """Write conversations to a temporary XLSX file, and return the file, open for reading.
+
+    The file has one row per message of the selected branch; texts that are longer than a cell are split.
     """
     return await tables.xlsx_file(COLUMNS, _tables(batches, in_pieces=True))
 

@@ -21,8 +21,7 @@ _NOT_EXPORTED = ("conversation", "project", "attempt", "waiting")
 
 
 async def as_json(batches: Batches) -> BinaryIO:
-    """Write conversations with all branches to a temporary JSON file, one conversation a line, and return the file,
-    open for reading.
+    """Write conversations with all branches to a temporary JSON file, one a line; return the file, open for reading.
 
     The form is `{"format", "version", "conversations": [{id, title, ..., messages: [...]}]}`.
     """

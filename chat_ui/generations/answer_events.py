@@ -68,8 +68,7 @@ class AnswerEvents:
         """The steps that the reader has, by number."""
 
     async def stream(self, message: Message, after: str) -> AsyncIterator[StreamEvent | None]:
-        """Yield the events (text, steps, queue position, end, title) of an answer for one client until the answer's
-        end.
+        """Yield an answer's events (text, steps, queue position, end, title) for one client, until the answer's end.
 
         `message`: the answer as loaded from the store; `after`: id of the last event that the client has seen, "" if
         none. Yields `None` at least every `CHANGE_TIMEOUT` seconds without an event, so that the caller can do checks.

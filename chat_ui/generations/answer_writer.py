@@ -101,8 +101,7 @@ class AnswerWriter:
         self._stopping.set()
 
     async def run(self) -> Message | None:
-        """Call the model and write the answer to its end; return the stored final message, `None` if another process
-        continues the answer.
+        """Call the model and write the answer; return the stored final message, `None` if another process continues it.
 
         While the answer grows, progress is stored and the lease renewed.
         """

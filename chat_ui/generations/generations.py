@@ -72,16 +72,12 @@ class Generations:
         return self._context.lease
 
     def live(self, message_id: str) -> LiveAnswer | None:
-        """Return the in-memory answer with this message id, if this process writes the answer or ended it less than
-        `RETENTION_PERIOD` ago; else `None`.
-        """
+        """Return the in-memory answer that this process writes or ended in the last `RETENTION_PERIOD`, or `None`."""
         writer = self._writers.get(message_id)
         return None if writer is None else writer.live
 
     def start(self, owner: Owner, message: Message) -> None:
-        """Start a task that calls the model and writes the stored, open answer `message`, whose lease this process
-        holds.
-        """
+        """Start a task that calls the model and writes the open answer `message`, whose lease this process holds."""
         writer = AnswerWriter(
             self._context,
             message,
@@ -95,24 +91,21 @@ class Generations:
         task.add_done_callback(lambda _: loop.call_later(RETENTION_PERIOD, self._forget, message.id, writer))
 
     def stop(self, message_id: str) -> None:
-        """Stop writing the answer with this message id, keeping its text, if this process writes it; else do
-        nothing.
-        """
+        """Stop writing the answer with this message id, keeping its text, if this process writes it."""
         if (writer := self._writers.get(message_id)) is not None:
             writer.stop()
 
     async def title_after(self, message: Message) -> str:
-        """Wait for an answer's end and return the title that its conversation got after it; an empty text if the
-        conversation got none, or another process writes the answer.
-        """
+        """Wait for an answer's end; return its conversation's new title, "" if none, or another process writes it."""
         if (task := self._tasks.get(message.id)) is not None:
             await asyncio.wait({task})
             return "" if task.cancelled() else task.result()
         return ""
 
     async def run(self) -> None:
-        """Take over unfinished answers of all processes whose lease has expired, and continue writing them, until
-        `stopping` is set; a background task that must run while the process serves.
+        """Take over unfinished answers of all processes whose lease has expired, and continue writing them.
+
+        Runs until `stopping` is set: a background task that must run while the process serves.
         """
         while not self.stopping.is_set():
             try:
@@ -125,9 +118,7 @@ class Generations:
             await asyncio.sleep(self._context.timings.answer_scan_interval)
 
     async def close(self) -> None:
-        """Cancel the tasks that write answers and release the leases, so that another process continues the answers;
-        called at shutdown.
-        """
+        """Cancel the tasks that write answers and release the leases, so that another process continues the answers."""
         self.stopping.set()
         for task in self._tasks.values():
             task.cancel()

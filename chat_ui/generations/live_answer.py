@@ -62,17 +62,13 @@ class LiveAnswer:
         self.notify()
 
     def put_step(self, step: Step) -> None:
-        """Add a step to the answer in memory, or replace the step with its number; mark the answer as running, wake its
-        readers.
-        """
+        """Add or replace (by number) a step of the answer in memory, mark the answer as running, wake its readers."""
         self.steps[step.number] = step
         self.state = State.RUNNING
         self.notify()
 
     def restart(self) -> None:
-        """Drop the answer's text and steps because the model starts again, count a new attempt, and wake its
-        readers.
-        """
+        """Drop the answer's text and steps, as the model starts again; count a new attempt and wake the readers."""
         self.pieces.clear()
         self.steps.clear()
         self.length = 0
@@ -86,9 +82,7 @@ class LiveAnswer:
         self._changed = asyncio.Event()
 
     async def wait_for_change(self, version: int, seconds: float) -> None:
-        """Wait until the answer has changed since its `version` was `version`, at most `seconds`; return in both
-        cases.
-        """
+        """Wait at most `seconds` for a change of the answer since its version `version`; return in both cases."""
         if self.version != version:
             return
         try:

@@ -126,8 +126,7 @@ class ModelClient(Protocol):
     """Calls models on behalf of signed-in users."""
 
     def answer(self, principal: Principal, request: AnswerRequest) -> AsyncIterator[ModelEvent]:
-        """Call a model with a prompt, billed to `principal`, and yield the events of its answer: queue positions,
-        steps, text, end.
+        """Call a model, billed to `principal`, and yield its answer's events: queue positions, steps, text, end.
 
         Raises:
             AnswerFailed: the answer failed or is incomplete; the text before is billed.

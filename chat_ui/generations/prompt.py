@@ -11,12 +11,12 @@ from stored_objects.prompt_image_limits import MAX_IMAGES, MAX_TOTAL_BYTES, MAX_
 
 
 def prompt_turns(branch: Sequence[Message], present: Collection[str] = ()) -> list[Turn]:
-    """Convert a branch of a conversation to the turns of a prompt, with alternating roles, as chat templates need them:
-    empty messages are dropped, and neighbours of the same role merged.
+    """Convert a branch of a conversation to a prompt's turns, with alternating roles, as chat templates need them.
 
-    A question's turn includes the text of its attached files, and its images: of all images in `present` (blob ids that
-    can be read) the latest that fit a prompt. Others are replaced by a note with their name. An answer of steps alone,
-    such as a drawn image, is a turn without text, so that its question is not read as a part of the next one.
+    Empty messages are dropped, and neighbours of the same role merged. A question's turn includes the text of its
+    attached files, and its images: of all images in `present` (blob ids that can be read) the latest that fit a prompt.
+    Others are replaced by a note with their name. An answer of steps alone, such as a drawn image, is a turn without
+    text, so that its question is not read as a part of the next one.
     """
     shown = _latest_images(branch, present)
     turns: list[Turn] = []

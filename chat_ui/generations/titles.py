@@ -44,8 +44,7 @@ class TitleGenerator:
         """Ids of conversations for which a title is being generated."""
 
     async def after_answer(self, owner: Owner, answer: Message, principal: Callable[[], Awaitable[Principal]]) -> str:
-        """Index the words of an ended answer for search, and give its conversation a title if it has none, by a call of
-        the model.
+        """Index an ended answer's words for search, and have the model title the conversation if it has no title.
 
         Return the title that the conversation got, an empty text if it got none.
         """
@@ -87,9 +86,7 @@ class TitleGenerator:
 
 
 def clean_title(text: str) -> str:
-    """Return the first line of a text, such as a model's answer, as a title: no quotes or Markdown, cut to `MAX_CHARS`
-    at a word boundary.
-    """
+    """Return a text's first line as a title: no quotes or Markdown, cut to `MAX_CHARS` at a word boundary."""
     line = next((each for each in text.splitlines() if each.strip()), "")
     line = " ".join("".join(each if each.isprintable() else " " for each in line).split())
     line = _DECORATION.sub("", _LIST_MARKER.sub("", line))

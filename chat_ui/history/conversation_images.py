@@ -43,8 +43,7 @@ class ConversationImages:
         self._conversations = conversations
 
     async def store(self, owner: Owner, file: bytes) -> StoredObject:
-        """Store an image that a person uploads as a stored object, for an hour unless a question has it by then; return
-        the object.
+        """Store a person's uploaded image, for an hour unless a question has it by then; return the stored object.
 
         Raises:
             InvalidField: it is no image of an accepted type, or too large.
@@ -119,9 +118,7 @@ class ConversationImages:
             _log.warning("images of a conversation may expire", conversation=conversation, reason=str(error))
 
     async def release(self, owner: Owner, conversation: str) -> None:
-        """Stop keeping images for a conversation, when the conversation is deleted; the images expire unless another
-        conversation keeps them.
-        """
+        """Stop keeping images for a deleted conversation; they expire unless another conversation keeps them."""
         await self._objects.release(_object_owner(owner), conversation)
 
     async def _read(self, owner: Owner, wanted: ImageReference, room: int) -> bytes:

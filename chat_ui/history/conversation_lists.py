@@ -36,8 +36,7 @@ class ConversationLists:
         self._messages = messages
 
     async def page(self, owner: Owner, *, archived: bool, before: str | None, limit: int) -> ListPage:
-        """Return a page of up to `limit` of the owner's conversations, archived ones or the others, pinned ones first,
-        then the newest.
+        """Return a page of up to `limit` of the owner's archived or other conversations, pinned first, then newest.
 
         `before`: the `next` of the page before; `None`: the first page.
         """
@@ -46,10 +45,9 @@ class ConversationLists:
         return ListPage(await self._rows(owner, found[:limit], ()), following, None)
 
     async def search(self, owner: Owner, query: str, *, archived: bool, before: str | None, limit: int) -> ListPage:
-        """Return a page of the owner's conversations that contain all words of `query` (the last may be a prefix), with
-        excerpts, pinned ones first, then the newest.
+        """Return a page of the owner's conversations with all words of `query` and excerpts, pinned first, then newest.
 
-        `before`: the `next` of the page before; `None`: the first page.
+        The last word may be a prefix. `before`: the `next` of the page before; `None`: the first page.
         """
         words = query_words(query)
         found = await self._conversations.search(owner, words, archived=archived) if words else []
@@ -64,9 +62,7 @@ class ConversationLists:
     async def with_messages(
         self, owner: Owner, conversations: Sequence[Conversation]
     ) -> list[tuple[Conversation, list[Message]]]:
-        """Read all messages of the owner's given conversations; return pairs of a conversation and its messages, oldest
-        first, with the text of the messages' attachments.
-        """
+        """Return each given conversation with all its messages, oldest first, with the text of their attachments."""
         found: dict[str, list[Message]] = {each.id: [] for each in conversations}
         for message in await self._messages.all_with_files(owner, list(found)):
             found[message.conversation].append(message)

@@ -24,8 +24,7 @@ N = TypeVar("N", bound=Node)
 
 
 def branch(messages: Mapping[str, N], leaf: str | None) -> list[N]:
-    """Return the branch of a conversation that ends at the message with id `leaf`, from the root on; `None`: an empty
-    list.
+    """Return a conversation's branch from the root to the message with the id `leaf`; an empty list for `None`.
 
     `messages`: the conversation's messages by id. A missing or repeated parent counts as none.
     """

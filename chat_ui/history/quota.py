@@ -27,8 +27,7 @@ class ConversationQuota:
         self._counts: TtlCache[Owner, int] = TtlCache(COUNT_TTL, MAX_CACHED, time.monotonic)
 
     async def reserve(self, owner: Owner, more: int) -> None:
-        """Count `more` conversations that the caller will create, in this process's cached count of the owner's
-        conversations.
+        """Count `more` conversations, which the caller will create, in this process's cached count of the owner's.
 
         Approximate: other processes' additions are seen up to `COUNT_TTL` seconds late. Conversations are counted again
         before the owner is refused.

@@ -346,9 +346,9 @@ class ShareStore(Protocol):
         ...
 
     async def find(self, digest: bytes) -> tuple[Owner, str, float | None] | None:
-        """Return the owner and the conversation's id of the share link whose token has this digest, and when the
-        owner's membership began as the link was made (Unix seconds; `None`: not stored); `None` if there is no such
-        link. The link is void if the owner's membership has another beginning now.
+        """Return owner, conversation id and membership start of the share link with this token digest; `None` if none.
+
+        The start (Unix seconds; `None`: not stored) is of when the link was made; the link is void if it differs now.
         """
         ...
 

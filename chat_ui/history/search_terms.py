@@ -31,9 +31,7 @@ def _uncombined(letter: re.Match[str]) -> str:
 
 
 def search_terms(texts: Iterable[str]) -> list[str]:
-    """Return the distinct normalised words of the texts of a conversation in order of appearance, at most
-    `MAX_TERMS`.
-    """
+    """Return the distinct normalised words of a conversation's texts by first appearance, at most `MAX_TERMS`."""
     found: dict[str, None] = {}
     for text in texts:
         for match in _WORD.finditer(normalised(text)):

@@ -71,9 +71,7 @@ def _without_text(path: Any) -> Any:
 
 
 def ended(steps: Iterable[Step]) -> list[Step]:
-    """Return the steps of an answer that has ended: those still running become failed, with the error code
-    `stopped`.
-    """
+    """Return an ended answer's steps: those still running become failed, with the error code `stopped`."""
     error = {"code": STOPPED, "message": "The answer ended during this step."}
     return [
         replace(each, state=StepState.FAILED, data={**each.data, "error": error})

@@ -52,15 +52,14 @@ class StoredBytes(Protocol):
         ...
 
     async def add(self, owner: Owner, more: int, now: float, limit: int | None = None) -> bool:
-        """Add `more` bytes to an owner's stored count at the time `now` (Unix seconds); return false, and change
-        nothing, if the count would exceed `limit`, or if there is none.
+        """Add `more` bytes to an owner's stored count at `now` (Unix seconds); return whether they were added.
+
+        Nothing changes if the count would exceed `limit`, or if there is none.
         """
         ...
 
     async def correct(self, owner: Owner, before: ByteCount, count: ByteCount) -> bool:
-        """Replace an owner's stored count `before` by `count`; return false, and change nothing, if it has changed
-        meanwhile.
-        """
+        """Replace an owner's stored count `before` by `count`; return false, and change nothing, if it has changed."""
         ...
 
 
@@ -104,8 +103,9 @@ class StorageQuota:
         await self.counts.add(owner, -freed, time.time())
 
     async def assign(self, owner: Owner, conversation: str, more: int) -> None:
-        """Add `more` bytes, which the owner's count of stored bytes includes already, to the size of a conversation; if
-        the conversation was deleted, subtract the bytes from the count.
+        """Add `more` bytes, which the owner's count includes already, to the size of a conversation.
+
+        If the conversation was deleted, the bytes are subtracted from the count.
         """
         if await self.conversations.change(owner, conversation, {}, {"size": more}) is None:
             await self.release(owner, more)
@@ -147,8 +147,7 @@ class AnswerBytes:
         self._size = stored if answer.text else 0
 
     async def add(self, more: int) -> None:
-        """Count `more` bytes of a step or a piece of text before it is added to the answer; if the store fails, they
-        are counted later.
+        """Count `more` bytes of a step or text before the answer gets them; later if the store fails.
 
         Raises:
             StorageFull: the owner would store more than the limit.
@@ -167,14 +166,13 @@ class AnswerBytes:
             self._counted = self._room
 
     def restart(self) -> None:
-        """Count the answer's steps and text from zero again, since they were dropped; the blocks counted for the owner
-        stay.
-        """
+        """Count the answer's dropped steps and text from zero again; the blocks counted for the owner stay."""
         self._size = 0
 
     async def end(self, answer: Message) -> None:
-        """Replace the blocks counted for the answer, in its owner's count and its conversation's size, by the bytes of
-        the final answer's steps and text.
+        """Replace the blocks counted for the answer by the bytes of the final answer's steps and text.
+
+        Both its owner's count and its conversation's size change.
         """
         unused = self._counted - _answer_bytes(answer)
         await self._quota.release(self.owner, unused)

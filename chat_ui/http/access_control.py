@@ -35,8 +35,9 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 async def same_origin(request: Request) -> None:
-    """Check that a request comes from a page of this site (by Origin and Sec-Fetch-Site), with a JSON body or none; a
-    FastAPI dependency of routes with side effects.
+    """Check that a request is from a page of this site (Origin, Sec-Fetch-Site), with a JSON body or none.
+
+    A FastAPI dependency of routes with side effects.
 
     Raises:
         UnsupportedMediaType, BodyTooLarge: by the headers, the body can't be read.
@@ -51,8 +52,9 @@ async def same_origin(request: Request) -> None:
 
 
 async def signed_in(request: Request) -> BrowserSession:
-    """Return the browser session that the request's access cookie proves; check requests with side effects for CSRF. A
-    FastAPI dependency of routes for signed-in users.
+    """Return the browser session that the request's access cookie proves.
+
+    A FastAPI dependency of routes for signed-in users; requests with side effects are checked for CSRF.
 
     Raises:
         InvalidSession, StoreUnavailable: the session is not valid, or can't be checked.
@@ -72,8 +74,7 @@ Caller = Annotated[BrowserSession, Security(signed_in)]
 
 
 async def administrator(caller: Caller) -> BrowserSession:
-    """Return the caller's session if the caller is an administrator or owner of the session's organisation; a FastAPI
-    dependency.
+    """Return the session of a caller who is an administrator or owner of its organisation; a FastAPI dependency.
 
     Raises:
         NotPermitted: the caller's role is below administrator.
@@ -83,8 +84,9 @@ async def administrator(caller: Caller) -> BrowserSession:
 
 
 async def operator(request: Request, caller: Caller) -> BrowserSession:
-    """Return the caller's session if the caller is an operator: an administrator or owner of the organisation that
-    operates the installation; a FastAPI dependency.
+    """Return the session of an operator: administrator or owner of the organisation that operates the installation.
+
+    A FastAPI dependency.
 
     Raises:
         NotPermitted: the caller is no operator, but may administer another organisation.
@@ -111,16 +113,12 @@ def check_csrf(request: Request, token: str) -> None:
 
 
 def own_origin(scheme: str, headers: Headers) -> str:
-    """Return this site's origin (scheme, host and port) as the browser sees it, from a request's scheme and Host
-    header.
-    """
+    """Return this site's origin (scheme, host, port) as the browser sees it, by a request's scheme and Host header."""
     return f"{scheme}://{headers.get('host', '')}".lower()
 
 
 def public(endpoint: Endpoint) -> Endpoint:
-    """Mark a route's endpoint as usable without a session, so that `unguarded_routes` accepts it; return the endpoint
-    (decorator).
-    """
+    """Mark a route's endpoint as usable without a session, for `unguarded_routes`; return the endpoint (decorator)."""
     setattr(endpoint, PUBLIC, True)
     return endpoint
 
@@ -136,16 +134,12 @@ def max_body(body_bytes: int) -> Callable[[Endpoint], Endpoint]:
 
 
 def max_body_bytes(request: Request) -> int:
-    """Return the largest request body, in bytes, that the endpoint of `request` accepts: what `max_body` set, or the
-    default.
-    """
+    """Return the most body bytes that the endpoint of `request` accepts: what `max_body` set, or the default."""
     return int(getattr(request.scope.get("endpoint"), MAX_BODY, MAX_BODY_BYTES))
 
 
 def unguarded_routes(app: FastAPI) -> list[str]:
-    """Return the paths of the application's routes that are not public but need no session, or that lack the CSRF
-    checks; empty: all are guarded.
-    """
+    """Return the paths of routes that are not public but lack a session or CSRF checks; empty if all are guarded."""
     return [f"{route.path}" for route in iter_route_contexts(app.routes) if not _is_guarded(route)]
 
 

@@ -46,8 +46,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def create_api(services: ChatServices) -> FastAPI:
-    """Build the chat API as a FastAPI application with services, routes and error handlers; its paths begin with
-    `PREFIX`.
+    """Build the chat API as a FastAPI application with routes and error handlers; paths begin with `PREFIX`.
 
     Raises:
         StartupError: a route has no guard.
@@ -65,9 +64,7 @@ def create_api(services: ChatServices) -> FastAPI:
 
 
 def app_with_routes() -> FastAPI:
-    """Return a FastAPI application with all routes of the chat API, but without services and error handlers: enough for
-    its OpenAPI document.
-    """
+    """Return the chat API's routes as an application without services and error handlers, for its OpenAPI document."""
     app = FastAPI(title="Headrace chat", redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None)
     parts = (
         session,

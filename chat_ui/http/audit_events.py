@@ -25,8 +25,7 @@ _recording: set[asyncio.Task[None]] = set()
 
 
 async def record_membership(request: Request, session: BrowserSession) -> None:
-    """Append the entry "user added" to the audit log of the session's organisation, whose member the user became, once
-    for each membership.
+    """Append "user added" to the audit log of the session's organisation, once for each membership of its user.
 
     Raises:
         StoreUnavailable: the user is a member, but the entry may be missing.
@@ -42,8 +41,9 @@ async def record_membership(request: Request, session: BrowserSession) -> None:
 
 @contextmanager
 def failures_recorded(request: Request, user: User) -> Iterator[None]:
-    """Return a context manager that records a wrong password or code, which a signed-in user gives again, as a failed
-    sign-in: the client may be another person at an open session.
+    """Return a context manager that records a signed-in user's wrong password or code as a failed sign-in.
+
+    The client may be another person at an open session.
     """
     try:
         yield
@@ -53,10 +53,10 @@ def failures_recorded(request: Request, user: User) -> Iterator[None]:
 
 
 def record_failed_sign_in(services: ChatServices, email: str, address: str) -> None:
-    """Start a task that appends a failed sign-in at the account of an e-mail address, if there is one, to the audit log
-    of each organisation of its user; does not wait.
+    """Start a task that records a failed sign-in at the account of `email`, if any, in its organisations' audit logs.
 
-    So the response takes equally long for addresses without an account. `address`: the client's network address.
+    Nothing waits for the task, so the response takes equally long for addresses without an account. `address`: the
+    client's network address.
     """
     task = asyncio.create_task(_record_failed_sign_in(services, email, address))
     _recording.add(task)

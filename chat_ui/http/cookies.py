@@ -40,9 +40,7 @@ def clear_session(request: Request, response: Response) -> None:
 
 
 def set_transaction(request: Request, response: Response, cookie: str) -> None:
-    """Set the cookie that binds a sign-in at the identity provider to this browser on the response; an empty `cookie`
-    deletes it.
-    """
+    """Set the cookie that binds a sign-in at the identity provider to this browser; an empty `cookie` deletes it."""
     _set(request, response, OIDC, cookie, LIFETIME if cookie else 0)
 
 

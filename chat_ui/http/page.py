@@ -82,17 +82,13 @@ class BuiltPage(StaticFiles):
         await super().__call__(scope, receive, send)
 
     def get_path(self, scope: Scope) -> str:
-        """Return the path of the file to serve for a request, relative to `dist`: `index.html` for the page's
-        client-side routes.
-        """
+        """Return the path, relative to `dist`, of the file to serve: `index.html` for the page's client-side routes."""
         path = super().get_path(scope)
         is_page = path == os.curdir or path.split(os.sep, maxsplit=1)[0] in CLIENT_ROUTES
         return "index.html" if is_page else path
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """Return the response with the built file at `path`, or an error, with the cache header of the file's
-        folder.
-        """
+        """Return the response with the built file at `path`, or an error, with the cache header of its folder."""
         response = await super().get_response(path, scope)
         hashed = path.split(os.sep, maxsplit=1)[0] == HASHED_FOLDER
         response.headers["cache-control"] = IMMUTABLE if hashed else REVALIDATE
@@ -100,8 +96,6 @@ class BuiltPage(StaticFiles):
 
 
 def create_app(dist: Path) -> Starlette:
-    """Return an ASGI application that serves the chat page built into the folder `dist`; mount it at the root of the
-    API's origin.
-    """
+    """Return an ASGI application that serves the chat page built into `dist`; mount it at the API origin's root."""
     middleware = [Middleware(SecurityHeaders), Middleware(GZipMiddleware, minimum_size=1024)]
     return Starlette(routes=[Mount("/", BuiltPage(dist))], middleware=middleware)

@@ -13,8 +13,9 @@ from chat_ui.services import audit_actor, services_of
 
 
 async def check_with_provider(request: Request, session: BrowserSession) -> None:
-    """Have the identity provider confirm a session that began there, if a check is due, and log changed memberships;
-    called when a session's tokens are renewed.
+    """Have the identity provider confirm a session that began there, if a check is due; log changed memberships.
+
+    Called when a session's tokens are renewed.
 
     Raises:
         InvalidSession: the session has ended.
@@ -29,9 +30,7 @@ async def check_with_provider(request: Request, session: BrowserSession) -> None
 
 
 async def record_changes(request: Request, user: User, changes: Iterable[MembershipChange]) -> None:
-    """Append an entry for each membership of a user that the identity provider's groups changed to the audit log of its
-    organisation.
-    """
+    """Record each membership of a user changed by the provider's groups in its organisation's audit log."""
     actor = audit_actor(request, user)
     for each in changes:
         details = {"role": each.role.value, "email": user.email, "source": "identity provider"}

@@ -175,17 +175,16 @@ EmptyJson = Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 
 
 async def raw_body(request: Request) -> bytes:
-    """Read and return the bytes of a request's body, within the endpoint's size limit and a time limit that grows with
-    it.
-    """
+    """Read and return a request's body, within the endpoint's size limit and a time limit that grows with its size."""
     limit = max_body_bytes(request)
     return await strict_json.read_body(request.stream(), limit, _timeout(limit))
 
 
 @asynccontextmanager
 async def spooled_body(request: Request) -> AsyncIterator[BinaryIO]:
-    """Return a context manager that receives a request's body, up to the endpoint's limit, into a temporary file
-    without a name; the file is open for reading until the context ends.
+    """Return a context manager that receives a request's body, up to the endpoint's limit, into a temporary file.
+
+    The file has no name and is open for reading until the context ends.
     """
     limit = max_body_bytes(request)
     with tempfile.TemporaryFile() as file:

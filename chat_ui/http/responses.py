@@ -30,16 +30,12 @@ def no_content() -> Response:
 
 
 def error_response(error: Exception) -> Response:
-    """Return the JSON error response that the chat API sends for an exception, with status and code from
-    `chat_ui.errors`.
-    """
+    """Return the chat API's JSON response to an exception, with status and code from `chat_ui.errors`."""
     return JSONResponse(error_body(error), response_to(error).status, NO_STORE | error_headers(error))
 
 
 async def me_of(services: ChatServices, session: BrowserSession) -> Me:
-    """Read the organisation and projects of a session's user from the store; return them with user and role as the
-    model `Me`.
-    """
+    """Read the organisation and projects of a session's user; return them with user and role as the model `Me`."""
     organisation = await services.access.projects.organisation(session.organisation)
     projects = await services.access.projects.all(session.organisation)
     operator = services.admin.is_operator(session.actor)
@@ -48,9 +44,7 @@ async def me_of(services: ChatServices, session: BrowserSession) -> Me:
 
 
 async def people_of(services: ChatServices, members: Sequence[Member]) -> list[Person]:
-    """Read from the store which of these members have a second factor; return all members as response models, in
-    order.
-    """
+    """Return members as response models, in order, with whether each has a second factor, read from the store."""
     with_factor = await services.access.second_factor.store.confirmed([member.user.id for member in members])
     return [
         Person.model_validate(
@@ -66,9 +60,7 @@ async def people_of(services: ChatServices, members: Sequence[Member]) -> list[P
 
 
 def invitation_fields(invitation: InvitationRecord, now: float) -> dict[str, Any]:
-    """Return the fields of an invitation that its response models have, for administrators; the token is not among
-    them.
-    """
+    """Return the fields of an invitation's response models, for administrators; the token is not among them."""
     return {
         "id": invitation.id,
         "email": invitation.email or None,

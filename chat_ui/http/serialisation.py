@@ -53,9 +53,7 @@ def conversation(
 def shared(
     value: records.Conversation, branch: Sequence[records.Message], address: BlobAddress
 ) -> schemas.SharedConversation:
-    """Convert a conversation and one branch of its messages to the response model of a share link, which hides the
-    owner.
-    """
+    """Convert a conversation and one branch to the response model of a share link, which hides the owner."""
     return schemas.SharedConversation(
         title=value.title,
         created=value.created,

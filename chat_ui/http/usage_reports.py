@@ -31,8 +31,9 @@ ONE_BUCKET = 10**8 * HOUR
 
 
 async def by_day(admin: AdminServices, organisation: str, days: int, user: str | None = None) -> list[DayUsage]:
-    """Read an organisation's usage, or only that of its member `user`, in the last `days`, today included; return a row
-    per UTC day and model.
+    """Return the usage of an organisation, or only of its member `user`, with a row per UTC day and model.
+
+    The usage covers the last `days`, today included.
     """
     usage_filter = _filter(organisation, days, user)
     rows = await admin.administration.usage.rows(usage_filter, DAY_SECONDS, [Dimension.MODEL], MAX_ROWS)
@@ -57,8 +58,9 @@ async def by_person(admin: AdminServices, organisation: str, days: int) -> list[
 
 
 async def balance(admin: AdminServices, organisation: str, project: str | None) -> BalanceSummary:
-    """Read an organisation's credit balance, this month's usage and budgets; with `project`, only budgets that limit
-    its requests.
+    """Read an organisation's credit balance, this month's usage and budgets.
+
+    With `project`, only budgets that limit its requests.
     """
     found = await admin.balances.find(organisation) or Balance(organisation, 0, 0)
     uses = {each.name: each for each in budget_usage(found, month_of(time.time()))}
@@ -77,8 +79,9 @@ async def balance(admin: AdminServices, organisation: str, project: str | None) 
 
 
 async def limits(admin: AdminServices, owner: Owner, project: str) -> list[Limit]:
-    """Read the rate limits in force on a person's chats in a project, for any model; return a row per subject (person,
-    project, organisation).
+    """Read the rate limits in force on a person's chats in a project, for any model.
+
+    There is a row per subject: person, project, organisation.
     """
     subjects = [key_subject("", owner.user)]
     names = ["you"]
@@ -95,9 +98,7 @@ async def limits(admin: AdminServices, owner: Owner, project: str) -> list[Limit
 
 
 def limit_values(limits: Limits) -> dict[str, int | None]:
-    """Return rate limits as the fields of the response model `LimitValues`; a limit of `UNLIMITED` or more is
-    `None`.
-    """
+    """Return rate limits as fields of the response model `LimitValues`; `UNLIMITED` or more is `None`."""
     return {name: _finite(limit) for name, limit in asdict(limits).items()}
 
 

@@ -25,9 +25,7 @@ def matches(value: Mapping[str, Any]) -> bool:
 
 
 def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
-    """Convert one conversation of a ChatGPT export (decoded JSON); `now` (Unix seconds) replaces a missing creation
-    time.
-    """
+    """Convert a ChatGPT conversation (decoded JSON); `now` (Unix seconds) replaces a missing creation time."""
     nodes = mapping(value["mapping"])
     created = seconds(value.get("create_time")) or now
     visible = {key: message for key, node in nodes.items() if (message := _message(key, mapping(node))) is not None}

@@ -36,9 +36,7 @@ def matches(value: Mapping[str, Any]) -> bool:
 
 
 def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
-    """Convert one conversation of this chat's own JSON export (decoded); `now` (Unix seconds) replaces a missing
-    time.
-    """
+    """Convert a conversation of this chat's own JSON export (decoded); `now` (Unix seconds) replaces a missing time."""
     created = seconds(value.get("created")) or now
     messages = [
         ParsedMessage(

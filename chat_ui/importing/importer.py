@@ -90,8 +90,9 @@ class Importer:
         return writer.record
 
     async def last(self, owner: Owner) -> Import | None:
-        """Return the progress or result of the owner's last import, `None` if there is none; a running one whose lease
-        has expired counts as failed.
+        """Return progress or result of the owner's last import; `None` if there is none.
+
+        A running import whose lease has expired counts as failed.
         """
         found = await self._stores.imports.find(owner)
         if found is not None and found.state is ImportState.RUNNING and found.until < time.time():
@@ -99,8 +100,10 @@ class Importer:
         return found
 
     async def run(self) -> None:
-        """Clean up after imports of processes that died, until cancelled: delete their messages without a conversation,
-        and mark them as failed. A background task of the gateway; imports themselves are started by `begin`.
+        """Clean up after imports of processes that died, until cancelled: a background task of the gateway.
+
+        Their messages without a conversation are deleted, and they are marked as failed. `begin` starts the imports
+        themselves.
         """
         while True:
             try:
@@ -111,8 +114,9 @@ class Importer:
             await asyncio.sleep(self._stores.timings.import_scan_interval)
 
     async def close(self) -> None:
-        """Cancel the imports that this process runs, at shutdown. Stored conversations are complete; repeating the
-        import skips them.
+        """Cancel the imports that this process runs, at shutdown.
+
+        Stored conversations are complete; repeating the import skips them.
         """
         running = list(self._running)
         for task in running:

@@ -21,9 +21,7 @@ def matches(value: Mapping[str, Any]) -> bool:
 
 
 def parse(value: Mapping[str, Any], now: float) -> ParsedConversation:
-    """Convert one conversation of an Open WebUI export (decoded JSON); `now` (Unix seconds) replaces a missing creation
-    time.
-    """
+    """Convert an Open WebUI conversation (decoded JSON); `now` (Unix seconds) replaces a missing creation time."""
     chat = mapping(_chat(value))
     history = mapping(chat.get("history"))
     created = seconds(value.get("created_at")) or seconds(chat.get("timestamp")) or now

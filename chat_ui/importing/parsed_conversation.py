@@ -202,9 +202,7 @@ def number(value: Any, least: float, most: float) -> float | None:
 
 
 def seconds(value: Any) -> float | None:
-    """Convert a Unix time of an untrusted file in seconds, milli-, micro- or nanoseconds to seconds; `None` if it is no
-    positive number.
-    """
+    """Convert an untrusted Unix time in seconds, milli-, micro- or nanoseconds to seconds; `None` if not positive."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
         return None
     number = float(value)

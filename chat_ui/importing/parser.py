@@ -28,8 +28,9 @@ _frames = msgspec.msgpack.Encoder()
 
 
 def parse(raw: bytes, request: ImportRequest) -> Iterator[Frame]:
-    """Parse the bytes of an export file; yield `Opened` and then batches of conversation records, or only `Refused` if
-    the file is no JSON or its format is unknown.
+    """Parse an export file; yield `Opened` and then batches of conversation records, or only `Refused`.
+
+    A file is refused if it is no JSON or its format is unknown.
     """
     try:
         found = _conversations(parse_now(raw, MAX_CONTAINERS))
@@ -58,8 +59,9 @@ def parse(raw: bytes, request: ImportRequest) -> Iterator[Frame]:
 
 
 def encoded_frames(order: bytes, source: BinaryIO) -> Iterator[bytes]:
-    """Parse the export file `source` by the encoded `ImportRequest` `order`, and yield encoded frames; the main
-    function of the sandboxed parser process.
+    """Parse the export file `source` by the encoded `ImportRequest` `order`, and yield encoded frames.
+
+    The main function of the sandboxed parser process.
     """
     request = _requests.decode(order)
     return map(_frames.encode, parse(source.read(), request))

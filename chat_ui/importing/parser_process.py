@@ -32,8 +32,7 @@ _decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
 async def parse_in_sandbox(file: BinaryIO, request: ImportRequest) -> AsyncIterator[Frame]:
-    """Parse an export file in a sandboxed process; yield the frames `Opened` and batches of conversations, or
-    `Refused`.
+    """Parse an export file in a sandboxed process; yield `Opened` and batches of conversations, or `Refused`.
 
     The file may be closed after the first frame.
 

@@ -60,8 +60,9 @@ class ImportWriter:
         self._stores = stores
 
     async def run(self, batches: AsyncIterator[Batch]) -> None:
-        """Store the conversations of all batches of the import with their messages, and the import's progress after
-        each batch; conversations that exist already are skipped.
+        """Store the conversations of all batches with their messages, and the import's progress after each batch.
+
+        Conversations that exist already are skipped.
 
         Raises:
             StoreUnavailable: the store did not answer for `import_store_timeout`.

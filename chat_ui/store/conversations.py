@@ -78,8 +78,9 @@ class MongoConversationStore:
         return page
 
     async def search(self, owner: Owner, words: Sequence[str], *, archived: bool) -> list[SearchResult]:
-        """Return the owner's conversations that contain all of the normalised `words` (the last may be a prefix), at
-        most `MAX_RESULTS`, by descending `order`.
+        """Return the owner's conversations that contain all of the normalised `words`, by descending `order`.
+
+        The last word may be a prefix; at most `MAX_RESULTS` conversations are returned.
         """
         *whole, last = map(re.escape, words)
         patterns = [re.compile(f" {last}"), *(re.compile(f" {word} ") for word in whole)]
@@ -118,8 +119,9 @@ class MongoConversationStore:
         changes: Mapping[str, Any],
         increments: Mapping[str, int] | None = None,
     ) -> Conversation | None:
-        """Set the fields of a conversation that `changes` has, by name, and add `increments` to `messages` and `size`;
-        return the changed conversation, `None` if the owner has none with this id.
+        """Set the fields of a conversation in `changes`, by name, and add `increments` to `messages` and `size`.
+
+        Returns the changed conversation, `None` if the owner has none with this id.
 
         Raises:
             StoreUnavailable: the store does not answer, or too many other changes of the conversation run.
@@ -153,9 +155,7 @@ class MongoConversationStore:
             await self._unjournaled.update_one(whole, {"$push": {"terms": {"$each": _pieces(new)}}})
 
     async def remove(self, owner: Owner, conversation_id: str) -> bool:
-        """Delete a conversation, then its share link and messages; return false if the owner has no conversation with
-        this id.
-        """
+        """Delete a conversation, then its share link and messages; return false if the owner has none with this id."""
         whole = owned_by(owner, _id=conversation_id)
         result = await self._conversations.delete_one(whole)
         await self._shares.delete_one(whole)

@@ -28,8 +28,9 @@ class MongoImportStore:
         return await self._imports.find_record(_import, _import_key(owner))
 
     async def begin(self, owner: Owner, started: Import, before: Import | None, now: float) -> bool:
-        """Store the record of a new import, `started`, in place of the owner's last one, `before`; return false, and
-        store nothing, if that was replaced or is still leased at `now` (Unix seconds).
+        """Store a new import, `started`, in place of the owner's last one, `before`; return whether it was stored.
+
+        It is not stored if `before` was replaced or is still leased at `now` (Unix seconds).
         """
         stored = _fields(started)
         if before is None:
@@ -38,16 +39,12 @@ class MongoImportStore:
         return await self._imports.update_matching(free, {"$set": stored})
 
     async def renew(self, owner: Owner, record: Import) -> bool:
-        """Store the progress and lease end of the owner's running import as in `record`; return false, and store
-        nothing, if another import has replaced it.
-        """
+        """Store the running import's progress and lease end; return false, and store nothing, if it was replaced."""
         ours = {**_import_key(owner), "import": record.id}
         return await self._imports.update_matching(ours, {"$set": _fields(record)})
 
     async def abandoned(self, now: float, limit: int) -> list[tuple[Owner, Import]]:
-        """Return at most `limit` unfinished imports of all owners whose lease ended before `now` (Unix seconds), each
-        with its owner.
-        """
+        """Return at most `limit` unfinished imports, with owner, whose lease ended before `now` (Unix seconds)."""
         found = self._imports.find({"until": {"$gt": 0.0, "$lt": now}}).limit(limit)
         return [(owner_from(each), _import(each)) async for each in found]
 

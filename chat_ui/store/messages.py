@@ -90,8 +90,9 @@ class MongoMessageStore:
     async def matching_texts(
         self, owner: Owner, conversation_ids: Collection[str], pattern: str
     ) -> list[tuple[str, str]]:
-        """Return at most `MAX_SEARCHED` pairs of conversation id and text of messages, in these conversations, that
-        match the regular expression `pattern`.
+        """Return conversation id and text of the conversations' messages that match the regular expression `pattern`.
+
+        At most `MAX_SEARCHED` messages are returned.
         """
         wanted = owned_by(
             owner, conversation={"$in": list(conversation_ids)}, text={"$regex": pattern, "$options": "i"}
@@ -114,8 +115,9 @@ class MongoAnswerStore:
         self._unjournaled = connection.unjournaled(COLLECTION)
 
     async def claim(self, message_id: str, writer: str, until: float, now: float) -> Claim | None:
-        """Lease an open answer to the process `writer` until `until` (Unix seconds), if its lease ended before `now`;
-        return the answer with its owner, `None` if another process has the lease.
+        """Lease an open answer to the process `writer` until `until` (Unix seconds), if its lease ended before `now`.
+
+        Returns the answer with its owner, `None` if another process has the lease.
         """
         free = {"_id": message_id, "lease": {"$lt": now}}
         if not await self._unjournaled.update_matching(free, {"$set": {"writer": writer, "lease": until}}):
@@ -144,9 +146,7 @@ class MongoAnswerStore:
         )
 
     async def finish(self, message: Message, writer: str) -> bool:
-        """Store a finished answer durably and end its lease; return false, and store nothing, if `writer` has lost the
-        lease.
-        """
+        """Store a finished answer durably and end its lease; return false, storing nothing, if `writer` lost it."""
         final = {name: to_stored(getattr(message, name)) for name in _FINAL}
         return await self._durable.update_matching(
             {"_id": message.id, "writer": writer}, {"$set": final, "$unset": _NOT_OPEN}

@@ -16,8 +16,7 @@ class MongoShareStore:
         self._shares = connection.durable(COLLECTION)
 
     async def put(self, owner: Owner, conversation_id: str, digest: bytes, joined: float) -> None:
-        """Store the digest of the token of a conversation's share link, in place of an earlier link, which becomes
-        invalid.
+        """Store the digest of a conversation's share token in place of an earlier link, which becomes invalid.
 
         `joined`: when the owner's membership began, in Unix seconds.
         """
@@ -30,9 +29,9 @@ class MongoShareStore:
         await self._shares.delete_one(owned_by(owner, _id=conversation_id))
 
     async def find(self, digest: bytes) -> tuple[Owner, str, float | None] | None:
-        """Return the owner and the conversation's id of the share link whose token has this digest, and when the
-        owner's membership began as the link was made (Unix seconds; `None`: not stored); `None` if there is no such
-        link. The link is void if the owner's membership has another beginning now.
+        """Return owner, conversation id and membership start of the share link with this token digest; `None` if none.
+
+        The start (Unix seconds; `None`: not stored) is of when the link was made; the link is void if it differs now.
         """
         document = await self._shares.find_one({"digest": digest})
         return None if document is None else (owner_from(document), document["conversation"], document.get("joined"))

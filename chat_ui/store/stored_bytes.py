@@ -27,17 +27,16 @@ class MongoStoredBytes:
         await self._counts.insert_if_absent({**_key(owner), **_fields(count)})
 
     async def add(self, owner: Owner, more: int, now: float, limit: int | None = None) -> bool:
-        """Add `more` bytes to an owner's stored count at the time `now` (Unix seconds); return false, and change
-        nothing, if the count would exceed `limit`, or if there is none.
+        """Add `more` bytes to an owner's stored count at `now` (Unix seconds); return whether they were added.
+
+        Nothing changes if the count would exceed `limit`, or if there is none.
         """
         fits = {} if limit is None else {"bytes": {"$lte": limit - more}}
         change = {"$inc": {"bytes": more}, "$set": {"changed": now}}
         return await self._counts.update_matching({**_key(owner), **fits}, change)
 
     async def correct(self, owner: Owner, before: ByteCount, count: ByteCount) -> bool:
-        """Replace an owner's stored count `before` by `count`; return false, and change nothing, if it has changed
-        meanwhile.
-        """
+        """Replace an owner's stored count `before` by `count`; return false, and change nothing, if it has changed."""
         return await self._counts.update_matching({**_key(owner), **_fields(before)}, {"$set": _fields(count)})
 
 

@@ -35,8 +35,7 @@ import_deferred()
 
 
 def encoded_outcome(order: bytes, _source: BinaryIO) -> Iterator[bytes]:
-    """Compute one `Order`, encoded as MessagePack, and yield its encoded `Outcome`: the work of the sandboxed
-    process."""
+    """Compute one `Order`, encoded as MessagePack, in the sandboxed process, and yield its encoded `Outcome`."""
     sys.setrecursionlimit(RECURSION_LIMIT)
     yield msgspec.msgpack.encode(outcome(msgspec.msgpack.decode(order, type=Order)))
 

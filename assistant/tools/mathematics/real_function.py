@@ -104,8 +104,7 @@ def _sum(node: Call, values: dict[str, float]) -> float:
 
 
 def points(node: Node, variable: str, lowest: float, highest: float) -> list[Point]:
-    """Return at most `MAX_POINTS` points (x, y) of the graph of an expression of `variable`, from `lowest` to
-    `highest`.
+    """Return at most `MAX_POINTS` points (x, y) of an expression's graph over `variable`, from `lowest` to `highest`.
 
     y is `None` at poles and gaps.
     """

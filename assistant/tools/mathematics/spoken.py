@@ -90,8 +90,7 @@ _PERCENT = lenient_pattern(r"\s*(?<!\w)(?:per ?cent|procent(?:a|u|ów)?)(?!\w)")
 
 
 def written(text: str) -> str:
-    """Return a calculation, a text in lower case without final punctuation, with its arithmetic in words as
-    notation."""
+    """Return a calculation (lower case, no final punctuation) with its arithmetic in words as notation."""
     text = _FUNCTION_OF.sub(r"\1 (\2)", _PERCENT.sub("%", _POWER.sub(_exponent, text)))
     for pattern, notation in _PHRASES:
         text = pattern.sub(notation, text)

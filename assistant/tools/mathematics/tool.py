@@ -88,8 +88,7 @@ class Mathematics:
         return "\n".join(line[:_MAX_TEXT] for line in lines)
 
     def from_question(self, question: str, language: str) -> dict[str, Any] | None:
-        """Return the mathematics tool's arguments for an English or Polish question; `None` if it asks for no
-        calculation.
+        """Return the tool's arguments for an English or Polish question; `None` if it asks for no calculation.
 
         The expression is empty if the question asks for a calculation that can't be read: the call then says so.
         """

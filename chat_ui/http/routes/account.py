@@ -35,8 +35,9 @@ async def read_sign_up_options(request: Request) -> Response:
 @router.post("/sign-up", response_model=Me | PendingSignIn)
 @public
 async def sign_up(request: Request, _same_origin: SameOrigin, body: SignUpJson) -> Response:
-    """Sign up by an invitation (also of an existing user) or, if sign-up is open, with a new organisation; open a
-    session and set its cookies, or ask for the second factor (`POST /api/sign-up`).
+    """Sign up by an invitation or, if sign-up is open, with a new organisation (`POST /api/sign-up`).
+
+    Opens a session and sets its cookies, or asks for the second factor. Existing users can accept invitations too.
     """
     services = services_of(request)
     new_user = SignUpInput(body.email, body.name, body.password, client_address(request))
@@ -57,8 +58,9 @@ async def sign_up(request: Request, _same_origin: SameOrigin, body: SignUpJson) 
 @router.post("/start", response_model=Me)
 @public
 async def start(request: Request, _same_origin: SameOrigin, body: StartJson) -> Response:
-    """Sign in as the installation's first owner by the link that the launcher printed: open a session, set its cookies
-    (`POST /api/start`).
+    """Sign in as the installation's first owner by the link that the launcher printed (`POST /api/start`).
+
+    Opens a session and sets its cookies.
     """
     services = services_of(request)
     signed_in = await services.access.local_owner.sign_in(body.invitation)
@@ -69,9 +71,7 @@ async def start(request: Request, _same_origin: SameOrigin, body: StartJson) -> 
 @router.get("/invitations/{token}", response_model=InvitationPreview)
 @public
 async def read_invitation(request: Request, token: str) -> Response:
-    """Return the organisation, role and address of the pending invitation that has this token
-    (`GET /api/invitations/{token}`).
-    """
+    """Return organisation, role and address of the pending invitation with a token (`GET /api/invitations/{token}`)."""
     access = services_of(request).access
     invitation = await access.invitations.open(token)
     organisation = await access.projects.organisation(invitation.organisation)

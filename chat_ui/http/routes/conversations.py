@@ -61,9 +61,7 @@ class ListQuery(QueryParameters):
 
 @router.get("/conversations", response_model=ConversationPage)
 async def list_conversations(request: Request, caller: Caller, query: Annotated[ListQuery, Query()]) -> Response:
-    """List or search the caller's conversations by page: pinned ones first, then the newest
-    (`GET /api/conversations`).
-    """
+    """List or search the caller's conversations by page, pinned first, then newest (`GET /api/conversations`)."""
     lists, owner, words = services_of(request).lists, owner_of(caller), query.q.strip()
     if words:
         page = await lists.search(owner, words, archived=query.archived, before=query.cursor, limit=query.limit)
@@ -88,9 +86,7 @@ async def create_conversation(request: Request, caller: Caller, body: NewConvers
 
 @router.get(ONE, response_model=Conversation)
 async def read_conversation(request: Request, conversation_id: str, caller: Caller) -> Response:
-    """Return a conversation of the caller with the messages of all its branches
-    (`GET /api/conversations/{conversation_id}`).
-    """
+    """Return the caller's conversation with all branches' messages (`GET /api/conversations/{conversation_id}`)."""
     conversations, owner = services_of(request).conversations, owner_of(caller)
     row = await conversations.row(owner, conversation_id)
     messages = await conversations.messages(owner, conversation_id)
@@ -102,8 +98,9 @@ async def read_conversation(request: Request, conversation_id: str, caller: Call
 async def change_conversation(
     request: Request, conversation_id: str, caller: Caller, body: ConversationJson
 ) -> Response:
-    """Rename, pin or archive a conversation, select another branch, or change its model settings
-    (`PATCH /api/conversations/{conversation_id}`).
+    """Rename, pin or archive a conversation, select another branch, or change its model settings.
+
+    Route: `PATCH /api/conversations/{conversation_id}`.
     """
     changes = {name: getattr(body, name) for name in body.model_fields_set if getattr(body, name) is not None}
     if body.settings is not None:
@@ -114,8 +111,9 @@ async def change_conversation(
 
 @router.delete(ONE, status_code=204)
 async def delete_conversation(request: Request, conversation_id: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Delete a conversation with its messages and share link permanently; stop answers that are being written
-    (`DELETE /api/conversations/{conversation_id}`).
+    """Delete a conversation permanently, with its messages and share link; stop its open answers.
+
+    Route: `DELETE /api/conversations/{conversation_id}`.
     """
     await services_of(request).conversations.remove(owner_of(caller), conversation_id)
     return no_content()
@@ -124,8 +122,9 @@ async def delete_conversation(request: Request, conversation_id: str, caller: Ca
 @router.post(ONE + "/messages", response_model=Asked, status_code=202)
 @max_body(QUESTION_BYTES)
 async def ask(request: Request, conversation_id: str, caller: Caller, body: QuestionJson) -> Response:
-    """Store a question and start its answer, which is written in the background; return both messages
-    (`POST /api/conversations/{conversation_id}/messages`). The answer's events report progress.
+    """Store a question and start its answer, which is written in the background; return both messages.
+
+    Route: `POST /api/conversations/{conversation_id}/messages`. The answer's events report progress.
     """
     settings = None if body.settings is None else serialisation.settings_of(body.settings)
     conversations, owner = services_of(request).conversations, owner_of(caller)
@@ -145,8 +144,9 @@ async def ask(request: Request, conversation_id: str, caller: Caller, body: Ques
 async def regenerate(
     request: Request, conversation_id: str, message_id: str, caller: Caller, body: RegenerateJson
 ) -> Response:
-    """Start another answer to a question in the background; return the answer
-    (`POST /api/conversations/{conversation_id}/messages/{message_id}/regenerate`). `message_id` is an answer or a
+    """Start another answer to a question in the background; return the answer.
+
+    Route: `POST /api/conversations/{conversation_id}/messages/{message_id}/regenerate`. `message_id` is an answer or a
     question.
     """
     settings = None if body.settings is None else serialisation.settings_of(body.settings)
@@ -158,8 +158,9 @@ async def regenerate(
 
 @router.post(MESSAGE + "/stop", response_model=Stopping, status_code=202)
 async def stop(request: Request, conversation_id: str, message_id: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Request that an answer be stopped and its generation cancelled; the text so far is kept
-    (`POST /api/conversations/{conversation_id}/messages/{message_id}/stop`).
+    """Request that an answer be stopped and its generation cancelled; the text so far is kept.
+
+    Route: `POST /api/conversations/{conversation_id}/messages/{message_id}/stop`.
     """
     answer = await services_of(request).conversations.stop(owner_of(caller), conversation_id, message_id)
     return schema_response(Stopping(answer=serialisation.message(answer, _address(request))), 202)
@@ -167,8 +168,9 @@ async def stop(request: Request, conversation_id: str, message_id: str, caller: 
 
 @router.post(ONE + "/share", response_model=ShareLink, status_code=201)
 async def share(request: Request, conversation_id: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Create a public link to the selected branch of a conversation, and return its token; an earlier link becomes
-    invalid (`POST /api/conversations/{conversation_id}/share`).
+    """Create a public link to the selected branch of a conversation, and return its token; earlier links become void.
+
+    Route: `POST /api/conversations/{conversation_id}/share`.
     """
     token = await services_of(request).conversations.share(owner_of(caller), conversation_id)
     return schema_response(ShareLink(token=token), 201)
@@ -176,9 +178,7 @@ async def share(request: Request, conversation_id: str, caller: Caller, _empty: 
 
 @router.delete(ONE + "/share", status_code=204)
 async def unshare(request: Request, conversation_id: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Invalidate the share link of a conversation, if it has one
-    (`DELETE /api/conversations/{conversation_id}/share`).
-    """
+    """Invalidate a conversation's share link, if it has one (`DELETE /api/conversations/{conversation_id}/share`)."""
     await services_of(request).conversations.unshare(owner_of(caller), conversation_id)
     return no_content()
 
@@ -186,8 +186,9 @@ async def unshare(request: Request, conversation_id: str, caller: Caller, _empty
 @router.get("/shared/{token}", response_model=SharedConversation)
 @public
 async def read_shared(request: Request, token: str) -> Response:
-    """Return the conversation of a share link, without a session: the branch that is selected now, read-only
-    (`GET /api/shared/{token}`).
+    """Return the conversation of a share link, without a session (`GET /api/shared/{token}`).
+
+    The conversation is read-only and has the branch that is selected now.
     """
     conversation, branch = await services_of(request).conversations.shared(token)
     return schema_response(serialisation.shared(conversation, branch, _address(request)))

@@ -65,8 +65,9 @@ async def events(
     caller: Caller,
     query: Annotated[EventsQuery, Query()],
 ) -> Response:
-    """Stream an answer's events (`ChatEvents`) as server-sent events until its end, then its conversation's new title,
-    if any (`GET /api/conversations/{conversation_id}/messages/{message_id}/events`).
+    """Stream an answer's events as server-sent events until its end, then its conversation's new title, if any.
+
+    Route: `GET /api/conversations/{conversation_id}/messages/{message_id}/events`. The events are `ChatEvents`.
     """
     conversations, owner = services_of(request).conversations, owner_of(caller)
     message = await conversations.message(owner, conversation_id, message_id)

@@ -59,8 +59,9 @@ class ExportQuery(QueryParameters):
     },
 )
 async def export(request: Request, caller: Caller, query: Annotated[ExportQuery, Query()]) -> Response:
-    """Return conversations of the caller as a file: CSV, XLSX or Markdown with the selected branch, or JSON with all
-    branches (`GET /api/export`).
+    """Return conversations of the caller as a CSV, XLSX, Markdown or JSON file (`GET /api/export`).
+
+    JSON has all branches, the other formats the selected branch.
     """
     write, media_type, ending = _FORMATS[query.format]
     conversations, owner = services_of(request).conversations, owner_of(caller)

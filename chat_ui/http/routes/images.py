@@ -48,8 +48,9 @@ ImageJson = Annotated[ImageBody, Depends(body_of(ImageBody))]
 @router.post("/images", response_model=UploadedImage, status_code=201)
 @max_body(IMAGE_BYTES)
 async def upload_image(request: Request, caller: Caller, body: ImageJson) -> Response:
-    """Store an image of the caller, to be attached to a question: a PNG, JPEG, WebP or GIF file within the limits of
-    prompts (`POST /api/images`).
+    """Store an image of the caller, to be attached to a question (`POST /api/images`).
+
+    The image is a PNG, JPEG, WebP or GIF file within the limits of prompts.
     """
     caller.actor.require(Role.MEMBER)
     services = services_of(request)

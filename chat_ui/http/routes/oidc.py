@@ -38,9 +38,7 @@ _log = structlog.get_logger(__name__)
 @router.get("", response_model=ProviderOptions)
 @public
 async def read_provider_options(request: Request) -> Response:
-    """Return the name of the identity provider, if there is one, and whether passwords may be used beside it
-    (`GET /api/oidc`).
-    """
+    """Return the identity provider's name, if any, and whether passwords may be used too (`GET /api/oidc`)."""
     services = services_of(request)
     label = None if services.oidc is None else services.oidc.configuration.label
     return schema_response(ProviderOptions(label=label, password_sign_in=services.access.sessions.password_sign_in))
@@ -49,17 +47,16 @@ async def read_provider_options(request: Request) -> Response:
 @router.post("/sign-in", response_model=ProviderUrl)
 @public
 async def begin_sign_in(request: Request, _same_origin: SameOrigin, body: ProviderSignInJson) -> Response:
-    """Begin a sign-in at the identity provider: set its cookie, and return the provider's page to visit
-    (`POST /api/oidc/sign-in`).
-    """
+    """Begin a sign-in at the identity provider: set its cookie, return the page to visit (`POST /api/oidc/sign-in`)."""
     url, transaction = await _oidc(request).begin(client_address(request), body.return_to)
     return _begun(request, url, transaction)
 
 
 @router.post("/connection", response_model=ProviderUrl)
 async def begin_connection(request: Request, caller: Caller, body: ConnectionJson) -> Response:
-    """Begin to connect the caller's account with an identity at the provider, after password and code; return the
-    provider's page to visit (`POST /api/oidc/connection`).
+    """Begin to connect the caller's account with an identity at the provider (`POST /api/oidc/connection`).
+
+    Checks password and code, and returns the provider's page to visit.
     """
     oidc, address = _oidc(request), client_address(request)
     with failures_recorded(request, caller.user):
@@ -79,8 +76,9 @@ async def list_identities(request: Request, caller: Caller) -> Response:
 
 @router.delete("/identities/{identity}", status_code=204)
 async def disconnect_identity(request: Request, identity: str, caller: Caller, body: ConnectionJson) -> Response:
-    """Disconnect an account at the identity provider from the caller's, after password and code; end all other sessions
-    (`DELETE /api/oidc/identities/{identity}`).
+    """Disconnect an identity at the provider from the caller's account (`DELETE /api/oidc/identities/{identity}`).
+
+    Checks password and code, and ends all other sessions.
     """
     oidc, address = _oidc(request), client_address(request)
     with failures_recorded(request, caller.user):
@@ -94,8 +92,9 @@ async def disconnect_identity(request: Request, identity: str, caller: Caller, b
 @router.get("/callback", status_code=303, response_class=RedirectResponse)
 @public
 async def complete_sign_in(request: Request) -> Response:
-    """Complete a sign-in or a connection with the identity provider's answer, and redirect the browser into the chat
-    (`GET /api/oidc/callback`).
+    """Complete a sign-in or a connection with the identity provider's answer (`GET /api/oidc/callback`).
+
+    Redirects the browser into the chat.
     """
     try:
         outcome = await _oidc(request).finish(
@@ -112,9 +111,7 @@ async def complete_sign_in(request: Request) -> Response:
 
 @router.post("/sign-out", response_model=ProviderUrl)
 async def sign_out_at_provider(request: Request, caller: Caller, _empty: EmptyJson) -> Response:
-    """Sign out of this browser, and return the provider's page that ends the session there
-    (`POST /api/oidc/sign-out`).
-    """
+    """Sign out, and return the provider's page that ends the session there (`POST /api/oidc/sign-out`)."""
     oidc = _oidc(request)
     await services_of(request).access.sessions.end(caller)
     await record_event(request, caller, Event.LOGOUT_SUCCEEDED, caller.user.id, details={"everywhere": False})

@@ -26,8 +26,9 @@ async def read_password_reset_options(request: Request) -> Response:
 @router.post("/password-reset/mail", status_code=204)
 @public
 async def mail_reset_link(request: Request, _same_origin: SameOrigin, body: ForgottenPasswordJson) -> Response:
-    """Mail a password reset link, if the address has an account; response and duration are equal if the address has
-    none (`POST /api/password-reset/mail`).
+    """Mail a password reset link, if the address has an account (`POST /api/password-reset/mail`).
+
+    Response and duration are equal if the address has none.
     """
     asked = ResetRequest(body.email, client_address(request), body.language)
     await services_of(request).reset_mails.request(asked)
@@ -37,8 +38,9 @@ async def mail_reset_link(request: Request, _same_origin: SameOrigin, body: Forg
 @router.post("/password-reset", status_code=204)
 @public
 async def reset_password(request: Request, _same_origin: SameOrigin, body: NewPasswordJson) -> Response:
-    """Set a new password by a reset link, once, and end all sessions of the person; opens no session
-    (`POST /api/password-reset`).
+    """Set a new password by a reset link, once, and end all the person's sessions (`POST /api/password-reset`).
+
+    No session is opened.
     """
     services = services_of(request)
     user = await services.access.password_reset.use(body.token, body.password, client_address(request))
@@ -49,8 +51,9 @@ async def reset_password(request: Request, _same_origin: SameOrigin, body: NewPa
 
 @router.post("/people/{user}/password-reset", response_model=PasswordResetLink, status_code=201)
 async def make_reset_link(request: Request, user: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Make and return a password reset link for a member of a lower role who is in no other organisation; earlier links
-    become void (`POST /api/people/{user}/password-reset`).
+    """Make and return a password reset link for a member (`POST /api/people/{user}/password-reset`).
+
+    The member must have a lower role and be in no other organisation; earlier links become void.
     """
     links = services_of(request).access.reset_links
     member, token = await links.make_for_member(caller.actor, user)

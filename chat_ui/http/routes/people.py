@@ -31,8 +31,9 @@ async def list_people(request: Request, caller: Admin) -> Response:
 
 @router.patch("/people/{user}", response_model=Person)
 async def change_role(request: Request, user: str, caller: Admin, body: RoleJson) -> Response:
-    """Change a member's role, and revoke the member's API keys that have more rights than the new role; return the
-    member (`PATCH /api/people/{user}`).
+    """Change a member's role, and return the member (`PATCH /api/people/{user}`).
+
+    The member's API keys that have more rights than the new role are revoked.
     """
     member = await services_of(request).access.members.change_role(caller.actor, user, body.role)
     await record_event(request, caller, Event.USER_UPDATED, user, details=_details(member))
@@ -41,8 +42,9 @@ async def change_role(request: Request, user: str, caller: Admin, body: RoleJson
 
 @router.delete("/people/{user}", status_code=204)
 async def remove_person(request: Request, user: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Remove a member from the organisation; the person's sessions, API keys and pending invitations there end in
-    seconds (`DELETE /api/people/{user}`).
+    """Remove a member from the organisation (`DELETE /api/people/{user}`).
+
+    The person's sessions, API keys and pending invitations there end in seconds.
     """
     if user != caller.user.id:
         caller.actor.require(Role.ADMIN)
@@ -61,8 +63,9 @@ async def list_invitations(request: Request, caller: Admin) -> Response:
 
 @router.post("/invitations", response_model=NewInvitation, status_code=201)
 async def invite(request: Request, caller: Caller, body: InvitationJson) -> Response:
-    """Create an invitation to the organisation; only this response has its token, which the administrator sends as a
-    link (`POST /api/invitations`).
+    """Create an invitation to the organisation (`POST /api/invitations`).
+
+    Only this response has its token, which the administrator sends as a link.
     """
     invitation, token = await services_of(request).access.invitations.invite(caller.actor, body.role, body.email)
     details = {"role": invitation.role.value, "email": invitation.email}
@@ -72,8 +75,9 @@ async def invite(request: Request, caller: Caller, body: InvitationJson) -> Resp
 
 @router.delete("/invitations/{invitation_id}", response_model=Invitation)
 async def revoke_invitation(request: Request, invitation_id: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Revoke an invitation, so that its link does not work any more; an accepted one does not change
-    (`DELETE /api/invitations/{invitation_id}`).
+    """Revoke an invitation, so that its link stops working (`DELETE /api/invitations/{invitation_id}`).
+
+    An accepted invitation does not change.
     """
     invitation = await services_of(request).access.invitations.revoke(caller.actor, invitation_id)
     await record_event(request, caller, Event.INVITE_DELETED, invitation.id)

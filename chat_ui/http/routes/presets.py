@@ -33,8 +33,9 @@ PRESET_BYTES = 256 * 1024
 
 @router.get("/models", response_model=ModelList)
 async def list_models(request: Request, caller: Caller) -> Response:
-    """List the models that the caller may use, sorted by name, and what searches for answers can use
-    (`GET /api/models`).
+    """List the models that the caller may use, and what searches for answers can use (`GET /api/models`).
+
+    Models are sorted by name.
     """
     services = services_of(request)
     principal = await services.principal(caller)

@@ -29,8 +29,9 @@ router = APIRouter()
 @router.post("/session/second-factor", response_model=Me)
 @public
 async def complete_sign_in(request: Request, _same_origin: SameOrigin, body: SecondFactorJson) -> Response:
-    """Complete a sign-in by a code of the authenticator app or a recovery code: open a session and set its cookies
-    (`POST /api/session/second-factor`).
+    """Complete a sign-in by a code of the authenticator app or a recovery code (`POST /api/session/second-factor`).
+
+    Opens a session and sets its cookies.
     """
     services, address = services_of(request), client_address(request)
     try:
@@ -48,17 +49,16 @@ async def complete_sign_in(request: Request, _same_origin: SameOrigin, body: Sec
 
 @router.get("/second-factor", response_model=SecondFactorStatus)
 async def read_second_factor(request: Request, caller: Caller) -> Response:
-    """Return whether the caller has a second factor, and how many recovery codes are left
-    (`GET /api/second-factor`).
-    """
+    """Return if the caller has a second factor, and how many recovery codes are left (`GET /api/second-factor`)."""
     left = await services_of(request).access.second_factor.recovery_codes_left(caller.user.id)
     return schema_response(SecondFactorStatus(enabled=left is not None, recovery_codes_left=left or 0))
 
 
 @router.post("/second-factor", response_model=NewSecondFactor, status_code=201)
 async def begin_second_factor(request: Request, caller: Caller, body: CurrentPasswordJson) -> Response:
-    """Begin to set up the caller's second factor, after the password: return the secret for an authenticator app
-    (`POST /api/second-factor`).
+    """Begin to set up the caller's second factor (`POST /api/second-factor`).
+
+    Checks the password, and returns the secret for an authenticator app.
     """
     access = services_of(request).access.second_factor_sign_in
     with failures_recorded(request, caller.user):
@@ -70,8 +70,9 @@ async def begin_second_factor(request: Request, caller: Caller, body: CurrentPas
 
 @router.post("/second-factor/confirm", response_model=RecoveryCodes)
 async def confirm_second_factor(request: Request, caller: Caller, body: CodeJson) -> Response:
-    """Enable the caller's second factor by the app's first code, and end all other sessions of the person
-    (`POST /api/second-factor/confirm`). Only this response has the recovery codes.
+    """Enable the caller's second factor by the app's first code (`POST /api/second-factor/confirm`).
+
+    Ends all other sessions of the person. Only this response has the recovery codes.
     """
     with failures_recorded(request, caller.user):
         codes, signed_in = await services_of(request).access.second_factor_sign_in.confirm(caller, body.code)
@@ -84,8 +85,9 @@ async def confirm_second_factor(request: Request, caller: Caller, body: CodeJson
 
 @router.delete("/second-factor", status_code=204)
 async def disable_second_factor(request: Request, caller: Caller, body: DisableSecondFactorJson) -> Response:
-    """Remove the caller's second factor, after the password and a code of the app or a recovery code
-    (`DELETE /api/second-factor`).
+    """Remove the caller's second factor, after the password and a code (`DELETE /api/second-factor`).
+
+    The code is of the app or a recovery code.
     """
     access = services_of(request).access.second_factor_sign_in
     with failures_recorded(request, caller.user):
@@ -96,8 +98,9 @@ async def disable_second_factor(request: Request, caller: Caller, body: DisableS
 
 @router.delete("/people/{user}/second-factor", status_code=204)
 async def reset_second_factor(request: Request, user: str, caller: Caller, _empty: EmptyJson) -> Response:
-    """Remove the second factor of a member of a lower role who is in no other organisation
-    (`DELETE /api/people/{user}/second-factor`).
+    """Remove the second factor of a member (`DELETE /api/people/{user}/second-factor`).
+
+    The member must have a lower role and be in no other organisation.
     """
     member = await services_of(request).access.second_factor.reset_member(caller.actor, user)
     details = {"email": member.email, "by": "administrator"}

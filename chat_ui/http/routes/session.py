@@ -24,8 +24,9 @@ _log = structlog.get_logger(__name__)
 @router.post("/session", response_model=Me | PendingSignIn)
 @public
 async def sign_in(request: Request, _same_origin: SameOrigin, body: SignInJson) -> Response:
-    """Sign in with e-mail address and password: open a session and set its cookies, or ask for the second factor
-    (`POST /api/session`).
+    """Sign in with e-mail address and password (`POST /api/session`).
+
+    Opens a session and sets its cookies, or asks for the second factor.
     """
     services, address = services_of(request), client_address(request)
     try:
@@ -56,8 +57,9 @@ async def sign_out_everywhere(request: Request, caller: Caller, _empty: EmptyJso
 @router.post("/session/refresh", status_code=204)
 @public
 async def refresh(request: Request, _same_origin: SameOrigin, _empty: EmptyJson) -> Response:
-    """Exchange the refresh token in the cookie for new tokens; the cookies of a session that has ended are deleted
-    (`POST /api/session/refresh`).
+    """Exchange the refresh token in the cookie for new tokens (`POST /api/session/refresh`).
+
+    The cookies of a session that has ended are deleted.
     """
     access = services_of(request).access
     try:
@@ -76,8 +78,9 @@ async def refresh(request: Request, _same_origin: SameOrigin, _empty: EmptyJson)
 
 @router.post("/password", response_model=Me)
 async def change_password(request: Request, caller: Caller, body: PasswordJson) -> Response:
-    """Change the caller's password, end all sessions of the person, and open a new one for this browser
-    (`POST /api/password`).
+    """Change the caller's password (`POST /api/password`).
+
+    Ends all sessions of the person, and opens a new one for this browser.
     """
     services = services_of(request)
     with audit_events.failures_recorded(request, caller.user):
@@ -88,9 +91,7 @@ async def change_password(request: Request, caller: Caller, body: PasswordJson) 
 
 
 async def session_response(request: Request, services: ChatServices, signed_in: SignedIn, event: Event) -> Response:
-    """Record `event` of a new browser session in the audit log, and return a `Me` response that sets the session's
-    cookies.
-    """
+    """Record `event` of a new session in the audit log; return a `Me` response that sets the session's cookies."""
     session = signed_in.session
     await record_event(request, session, event, session.user.id)
     response = schema_response(await me_of(services, session))

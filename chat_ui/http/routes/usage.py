@@ -27,8 +27,9 @@ class UsageQuery(QueryParameters):
 
 @router.get("/usage", response_model=Usage)
 async def own_usage(request: Request, caller: Caller, query: Annotated[UsageQuery, Query()]) -> Response:
-    """Return the caller's usage in the chat and by own API keys, with balance, rate limits and the bytes stored
-    (`GET /api/usage`).
+    """Return the caller's usage in the chat and by own API keys (`GET /api/usage`).
+
+    Balance, rate limits and the bytes stored are included.
     """
     admin, storage = services_of(request).admin, services_of(request).storage
     return schema_response(
@@ -43,9 +44,7 @@ async def own_usage(request: Request, caller: Caller, query: Annotated[UsageQuer
 
 @router.get("/admin/usage", response_model=OrganisationUsage)
 async def organisation_usage(request: Request, caller: Admin, query: Annotated[UsageQuery, Query()]) -> Response:
-    """Return the organisation's usage, by day and by person, each by model, with its balance
-    (`GET /api/admin/usage`).
-    """
+    """Return the organisation's usage by day and by person, each by model, and its balance (`GET /api/admin/usage`)."""
     admin = services_of(request).admin
     return schema_response(
         OrganisationUsage(

@@ -30,16 +30,18 @@ router = APIRouter()
 
 @router.get("/budgets", response_model=BudgetList)
 async def list_budgets(request: Request, caller: Admin) -> Response:
-    """List this month's budgets of the organisation and their use, also of projects and keys without a budget
-    (`GET /api/admin/budgets`).
+    """List this month's budgets of the organisation and their use (`GET /api/admin/budgets`).
+
+    Projects and keys without a budget are included.
     """
     return schema_response(await _budgets(request, caller))
 
 
 @router.post("/budgets", response_model=BudgetList)
 async def set_budget(request: Request, caller: Admin, body: BudgetJson) -> Response:
-    """Set or remove the monthly budget of the organisation, a project or a key, within two seconds at every gateway;
-    return all budgets (`POST /api/admin/budgets`).
+    """Set or remove a monthly budget, and return all budgets (`POST /api/admin/budgets`).
+
+    The budget is of the organisation, a project or a key, and in force within two seconds at every gateway.
     """
     if body.name not in await _labels(request, caller):
         raise NoSuchRecord(f"no budget {body.name}")
@@ -52,8 +54,9 @@ async def set_budget(request: Request, caller: Admin, body: BudgetJson) -> Respo
 
 @router.get("/credit", response_model=Credit)
 async def read_credit(request: Request, caller: Admin) -> Response:
-    """Return the organisation's credit, which the operator or a payment integration adds, with its newest ledger
-    entries (`GET /api/admin/credit`; docs/money.md).
+    """Return the organisation's credit with its newest ledger entries (`GET /api/admin/credit`; docs/money.md).
+
+    The operator or a payment integration adds credit.
     """
     return schema_response(await credit_of(request, caller.organisation))
 
@@ -77,9 +80,7 @@ def price_list(version: PriceVersion) -> PriceList:
 
 
 async def credit_of(request: Request, organisation: str) -> Credit:
-    """Read an organisation's balance and newest ledger entries of credit from the store; return them as a response
-    model.
-    """
+    """Return an organisation's balance and newest ledger entries of credit from the store, as a response model."""
     admin = services_of(request).admin
     balance = await admin.balances.find(organisation) or Balance(organisation, 0, 0)
     entries = await admin.credit.newest(organisation, 100)

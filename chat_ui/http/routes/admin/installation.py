@@ -49,9 +49,7 @@ class OrganisationListQuery(QueryParameters):
 async def list_organisations(
     request: Request, caller: Operator, query: Annotated[OrganisationListQuery, Query()]
 ) -> Response:
-    """List the installation's organisations with their credit, by page, sorted by id
-    (`GET /api/admin/organisations`).
-    """
+    """List the organisations with their credit, by page, sorted by id (`GET /api/admin/organisations`)."""
     found = await _installation(request).page(query.cursor, PAGE + 1)
     rows = [_row(each) for each in found[:PAGE]]
     return schema_response(OrganisationPage(organisations=rows, next=rows[-1].id if len(found) > PAGE else None))
@@ -59,8 +57,9 @@ async def list_organisations(
 
 @router.get("/organisations/{organisation}/credit", response_model=Credit)
 async def read_organisation_credit(request: Request, organisation: str, caller: Operator) -> Response:
-    """Return the credit of any organisation, and its newest ledger entries of credit
-    (`GET /api/admin/organisations/{organisation}/credit`).
+    """Return the credit of any organisation, and its newest ledger entries of credit.
+
+    Route: `GET /api/admin/organisations/{organisation}/credit`.
     """
     await _installation(request).account(organisation)
     return schema_response(await credit_of(request, organisation))
@@ -68,8 +67,9 @@ async def read_organisation_credit(request: Request, organisation: str, caller: 
 
 @router.post("/organisations/{organisation}/credit", response_model=Credit)
 async def change_credit(request: Request, organisation: str, caller: Operator, body: CreditJson) -> Response:
-    """Give an organisation credit, or take unspent credit from it, once per reference; return its credit
-    (`POST /api/admin/organisations/{organisation}/credit`).
+    """Give an organisation credit, or take unspent credit from it, once per reference; return its credit.
+
+    Route: `POST /api/admin/organisations/{organisation}/credit`.
     """
     actor = audit_actor(request, caller.user)
     await _installation(request).change_credit(
@@ -80,8 +80,9 @@ async def change_credit(request: Request, organisation: str, caller: Operator, b
 
 @router.post("/prices", response_model=PriceList)
 async def edit_prices(request: Request, caller: Operator, body: PriceJson) -> Response:
-    """Change or remove the prices of a model, within five seconds at every gateway; return the new version
-    (`POST /api/admin/prices`).
+    """Change or remove the prices of a model, and return the new version (`POST /api/admin/prices`).
+
+    The version is in force within five seconds at every gateway.
     """
     rates = None if body.rates is None else body.rates.rates
     actor = audit_actor(request, caller.user)
@@ -91,8 +92,9 @@ async def edit_prices(request: Request, caller: Operator, body: PriceJson) -> Re
 
 @router.get("/installation-usage", response_model=InstallationUsage)
 async def installation_usage(request: Request, caller: Operator, query: Annotated[UsageQuery, Query()]) -> Response:
-    """Return the usage of all organisations, by day and model and by organisation, from hourly rollups
-    (`GET /api/admin/installation-usage`).
+    """Return all organisations' usage, by day and model and by organisation, from hourly rollups.
+
+    Route: `GET /api/admin/installation-usage`.
     """
     usage = await _installation(request).usage_of_all(query.days)
     by_day = _totals(replace(row, organisation="") for row in usage.rows)
@@ -119,9 +121,7 @@ async def installation_usage(request: Request, caller: Operator, query: Annotate
 
 @router.get("/installation-usage.csv", response_class=Response)
 async def installation_usage_csv(request: Request, caller: Operator, query: Annotated[UsageQuery, Query()]) -> Response:
-    """Return the usage of all organisations as a CSV file: a row for each day, organisation and model
-    (`GET /api/admin/installation-usage.csv`).
-    """
+    """Return all organisations' usage as CSV by day, organisation, model (`GET /api/admin/installation-usage.csv`)."""
     usage = await _installation(request).usage_of_all(query.days)
     await record_event(request, caller, Event.USAGE_EXPORTED, "installation", details={"format": "csv"})
     headers = {"content-disposition": 'attachment; filename="installation-usage.csv"', "cache-control": "no-store"}

@@ -38,8 +38,7 @@ async def list_keys(request: Request, caller: Admin) -> Response:
 
 @router.post("", response_model=NewKey, status_code=201)
 async def create_key(request: Request, caller: Admin, body: NewKeyJson) -> Response:
-    """Create an API key that belongs to the caller, and return its text, which is not shown again
-    (`POST /api/admin/keys`).
+    """Create an API key of the caller, and return its text, shown only once (`POST /api/admin/keys`).
 
     The key's budget is set before its text is returned.
     """
@@ -61,8 +60,9 @@ async def create_key(request: Request, caller: Admin, body: NewKeyJson) -> Respo
 
 @router.post("/{key_id}/rotate", response_model=NewKey, status_code=201)
 async def rotate_key(request: Request, key_id: str, caller: Admin, body: RotateJson) -> Response:
-    """Replace one of the caller's API keys by a new one, and return its text; the old key stays valid for a while
-    (`POST /api/admin/keys/{key_id}/rotate`). Keys of other people can only be revoked.
+    """Replace an API key of the caller, and return the new text (`POST /api/admin/keys/{key_id}/rotate`).
+
+    The old key stays valid for a while. Keys of other people can only be revoked.
     """
     keys = services_of(request).admin.administration.keys
     old = await find_key(request, caller, key_id)
@@ -74,8 +74,9 @@ async def rotate_key(request: Request, key_id: str, caller: Admin, body: RotateJ
 
 @router.delete("/{key_id}", status_code=204)
 async def revoke_key(request: Request, key_id: str, caller: Admin, _empty: EmptyJson) -> Response:
-    """Revoke an API key of the organisation permanently; gateways refuse the key within seconds
-    (`DELETE /api/admin/keys/{key_id}`).
+    """Revoke an API key of the organisation permanently (`DELETE /api/admin/keys/{key_id}`).
+
+    Gateways refuse the key within seconds.
     """
     old = await find_key(request, caller, key_id)
     await services_of(request).admin.administration.keys.revoke(caller.actor, old.project, key_id)

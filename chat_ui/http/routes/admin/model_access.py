@@ -18,9 +18,7 @@ router = APIRouter(prefix="/model-access")
 
 @router.get("", response_model=ModelAccess)
 async def list_model_policies(request: Request, caller: Admin) -> Response:
-    """List the model policies of the organisation's projects, roles and members, and the served models
-    (`GET /api/admin/model-access`).
-    """
+    """List the model policies of projects, roles and members, and the served models (`GET /api/admin/model-access`)."""
     return schema_response(await _access(request, caller))
 
 

@@ -34,9 +34,7 @@ async def create_project(request: Request, caller: Admin, body: ProjectJson) -> 
 
 @router.patch("/{project_id}", response_model=Project)
 async def rename_project(request: Request, project_id: str, caller: Admin, body: ProjectJson) -> Response:
-    """Change the name of a project of the organisation, and return the project
-    (`PATCH /api/admin/projects/{project_id}`).
-    """
+    """Rename a project of the organisation, and return the project (`PATCH /api/admin/projects/{project_id}`)."""
     project = await services_of(request).admin.administration.projects.rename(caller.actor, project_id, body.name)
     await _record(request, caller, Event.PROJECT_UPDATED, project)
     return schema_response(Project.model_validate(project))

@@ -35,8 +35,9 @@ ORGANISATION = "organisation"
 
 @router.get("", response_model=RateLimitRows)
 async def list_rate_limits(request: Request, caller: Admin, query: Annotated[RateLimitsQuery, Query()]) -> Response:
-    """List the rate limits of the organisation, its models and its active projects, or of one subject
-    (`GET /api/admin/rate_limits`).
+    """List the rate limits of the organisation, its models and its active projects, or of one subject.
+
+    Route: `GET /api/admin/rate_limits`.
     """
     if query.subject is None:
         labels = await _shared(request, caller)
@@ -50,8 +51,9 @@ async def list_rate_limits(request: Request, caller: Admin, query: Annotated[Rat
 
 @router.post("", response_model=RateLimitRow)
 async def set_rate_limits(request: Request, caller: Admin, body: RateLimitsJson) -> Response:
-    """Set all rate limits of one subject, within five seconds at every gateway; return them
-    (`POST /api/admin/rate_limits`).
+    """Set and return all rate limits of one subject (`POST /api/admin/rate_limits`).
+
+    They are in force within five seconds at every gateway.
     """
     label = await _label(request, caller, body.subject, changing=True)
     subject, registry = _subject(caller, body.subject), services_of(request).admin.limits

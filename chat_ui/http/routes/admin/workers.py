@@ -14,9 +14,7 @@ router = APIRouter()
 
 @router.get("/workers", response_model=WorkerList)
 async def list_workers(request: Request, caller: Operator) -> Response:
-    """List the models seen within the last hour, and the live workers, for operators of the installation
-    (`GET /api/admin/workers`).
-    """
+    """List the models seen in the last hour and the live workers, for operators (`GET /api/admin/workers`)."""
     admin = services_of(request).admin
     models = [
         ModelLoad.model_validate({**vars(each), "queued": admin.fleet.queued(each.name)})

@@ -33,15 +33,17 @@ export interface paths {
         };
         /**
          * List Budgets
-         * @description List this month's budgets of the organisation and their use, also of projects and keys without a budget
-         *     (`GET /api/admin/budgets`).
+         * @description List this month's budgets of the organisation and their use (`GET /api/admin/budgets`).
+         *
+         *     Projects and keys without a budget are included.
          */
         readonly get: operations["list_budgets_api_admin_budgets_get"];
         readonly put?: never;
         /**
          * Set Budget
-         * @description Set or remove the monthly budget of the organisation, a project or a key, within two seconds at every gateway;
-         *     return all budgets (`POST /api/admin/budgets`).
+         * @description Set or remove a monthly budget, and return all budgets (`POST /api/admin/budgets`).
+         *
+         *     The budget is of the organisation, a project or a key, and in force within two seconds at every gateway.
          */
         readonly post: operations["set_budget_api_admin_budgets_post"];
         readonly delete?: never;
@@ -59,8 +61,9 @@ export interface paths {
         };
         /**
          * Read Credit
-         * @description Return the organisation's credit, which the operator or a payment integration adds, with its newest ledger
-         *     entries (`GET /api/admin/credit`; docs/money.md).
+         * @description Return the organisation's credit with its newest ledger entries (`GET /api/admin/credit`; docs/money.md).
+         *
+         *     The operator or a payment integration adds credit.
          */
         readonly get: operations["read_credit_api_admin_credit_get"];
         readonly put?: never;
@@ -80,8 +83,9 @@ export interface paths {
         };
         /**
          * Installation Usage
-         * @description Return the usage of all organisations, by day and model and by organisation, from hourly rollups
-         *     (`GET /api/admin/installation-usage`).
+         * @description Return all organisations' usage, by day and model and by organisation, from hourly rollups.
+         *
+         *     Route: `GET /api/admin/installation-usage`.
          */
         readonly get: operations["installation_usage_api_admin_installation_usage_get"];
         readonly put?: never;
@@ -101,8 +105,7 @@ export interface paths {
         };
         /**
          * Installation Usage Csv
-         * @description Return the usage of all organisations as a CSV file: a row for each day, organisation and model
-         *     (`GET /api/admin/installation-usage.csv`).
+         * @description Return all organisations' usage as CSV by day, organisation, model (`GET /api/admin/installation-usage.csv`).
          */
         readonly get: operations["installation_usage_csv_api_admin_installation_usage_csv_get"];
         readonly put?: never;
@@ -128,8 +131,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Create Key
-         * @description Create an API key that belongs to the caller, and return its text, which is not shown again
-         *     (`POST /api/admin/keys`).
+         * @description Create an API key of the caller, and return its text, shown only once (`POST /api/admin/keys`).
          *
          *     The key's budget is set before its text is returned.
          */
@@ -152,8 +154,9 @@ export interface paths {
         readonly post?: never;
         /**
          * Revoke Key
-         * @description Revoke an API key of the organisation permanently; gateways refuse the key within seconds
-         *     (`DELETE /api/admin/keys/{key_id}`).
+         * @description Revoke an API key of the organisation permanently (`DELETE /api/admin/keys/{key_id}`).
+         *
+         *     Gateways refuse the key within seconds.
          */
         readonly delete: operations["revoke_key_api_admin_keys__key_id__delete"];
         readonly options?: never;
@@ -172,8 +175,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Rotate Key
-         * @description Replace one of the caller's API keys by a new one, and return its text; the old key stays valid for a while
-         *     (`POST /api/admin/keys/{key_id}/rotate`). Keys of other people can only be revoked.
+         * @description Replace an API key of the caller, and return the new text (`POST /api/admin/keys/{key_id}/rotate`).
+         *
+         *     The old key stays valid for a while. Keys of other people can only be revoked.
          */
         readonly post: operations["rotate_key_api_admin_keys__key_id__rotate_post"];
         readonly delete?: never;
@@ -191,8 +195,7 @@ export interface paths {
         };
         /**
          * List Model Policies
-         * @description List the model policies of the organisation's projects, roles and members, and the served models
-         *     (`GET /api/admin/model-access`).
+         * @description List the model policies of projects, roles and members, and the served models (`GET /api/admin/model-access`).
          */
         readonly get: operations["list_model_policies_api_admin_model_access_get"];
         readonly put?: never;
@@ -218,8 +221,7 @@ export interface paths {
         };
         /**
          * List Organisations
-         * @description List the installation's organisations with their credit, by page, sorted by id
-         *     (`GET /api/admin/organisations`).
+         * @description List the organisations with their credit, by page, sorted by id (`GET /api/admin/organisations`).
          */
         readonly get: operations["list_organisations_api_admin_organisations_get"];
         readonly put?: never;
@@ -239,15 +241,17 @@ export interface paths {
         };
         /**
          * Read Organisation Credit
-         * @description Return the credit of any organisation, and its newest ledger entries of credit
-         *     (`GET /api/admin/organisations/{organisation}/credit`).
+         * @description Return the credit of any organisation, and its newest ledger entries of credit.
+         *
+         *     Route: `GET /api/admin/organisations/{organisation}/credit`.
          */
         readonly get: operations["read_organisation_credit_api_admin_organisations__organisation__credit_get"];
         readonly put?: never;
         /**
          * Change Credit
-         * @description Give an organisation credit, or take unspent credit from it, once per reference; return its credit
-         *     (`POST /api/admin/organisations/{organisation}/credit`).
+         * @description Give an organisation credit, or take unspent credit from it, once per reference; return its credit.
+         *
+         *     Route: `POST /api/admin/organisations/{organisation}/credit`.
          */
         readonly post: operations["change_credit_api_admin_organisations__organisation__credit_post"];
         readonly delete?: never;
@@ -271,8 +275,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Edit Prices
-         * @description Change or remove the prices of a model, within five seconds at every gateway; return the new version
-         *     (`POST /api/admin/prices`).
+         * @description Change or remove the prices of a model, and return the new version (`POST /api/admin/prices`).
+         *
+         *     The version is in force within five seconds at every gateway.
          */
         readonly post: operations["edit_prices_api_admin_prices_post"];
         readonly delete?: never;
@@ -320,8 +325,7 @@ export interface paths {
         readonly head?: never;
         /**
          * Rename Project
-         * @description Change the name of a project of the organisation, and return the project
-         *     (`PATCH /api/admin/projects/{project_id}`).
+         * @description Rename a project of the organisation, and return the project (`PATCH /api/admin/projects/{project_id}`).
          */
         readonly patch: operations["rename_project_api_admin_projects__project_id__patch"];
         readonly trace?: never;
@@ -355,15 +359,17 @@ export interface paths {
         };
         /**
          * List Rate Limits
-         * @description List the rate limits of the organisation, its models and its active projects, or of one subject
-         *     (`GET /api/admin/rate_limits`).
+         * @description List the rate limits of the organisation, its models and its active projects, or of one subject.
+         *
+         *     Route: `GET /api/admin/rate_limits`.
          */
         readonly get: operations["list_rate_limits_api_admin_rate_limits_get"];
         readonly put?: never;
         /**
          * Set Rate Limits
-         * @description Set all rate limits of one subject, within five seconds at every gateway; return them
-         *     (`POST /api/admin/rate_limits`).
+         * @description Set and return all rate limits of one subject (`POST /api/admin/rate_limits`).
+         *
+         *     They are in force within five seconds at every gateway.
          */
         readonly post: operations["set_rate_limits_api_admin_rate_limits_post"];
         readonly delete?: never;
@@ -381,8 +387,7 @@ export interface paths {
         };
         /**
          * Organisation Usage
-         * @description Return the organisation's usage, by day and by person, each by model, with its balance
-         *     (`GET /api/admin/usage`).
+         * @description Return the organisation's usage by day and by person, each by model, and its balance (`GET /api/admin/usage`).
          */
         readonly get: operations["organisation_usage_api_admin_usage_get"];
         readonly put?: never;
@@ -402,8 +407,7 @@ export interface paths {
         };
         /**
          * List Workers
-         * @description List the models seen within the last hour, and the live workers, for operators of the installation
-         *     (`GET /api/admin/workers`).
+         * @description List the models seen in the last hour and the live workers, for operators (`GET /api/admin/workers`).
          */
         readonly get: operations["list_workers_api_admin_workers_get"];
         readonly put?: never;
@@ -423,8 +427,7 @@ export interface paths {
         };
         /**
          * List Conversations
-         * @description List or search the caller's conversations by page: pinned ones first, then the newest
-         *     (`GET /api/conversations`).
+         * @description List or search the caller's conversations by page, pinned first, then newest (`GET /api/conversations`).
          */
         readonly get: operations["list_conversations_api_conversations_get"];
         readonly put?: never;
@@ -448,24 +451,25 @@ export interface paths {
         };
         /**
          * Read Conversation
-         * @description Return a conversation of the caller with the messages of all its branches
-         *     (`GET /api/conversations/{conversation_id}`).
+         * @description Return the caller's conversation with all branches' messages (`GET /api/conversations/{conversation_id}`).
          */
         readonly get: operations["read_conversation_api_conversations__conversation_id__get"];
         readonly put?: never;
         readonly post?: never;
         /**
          * Delete Conversation
-         * @description Delete a conversation with its messages and share link permanently; stop answers that are being written
-         *     (`DELETE /api/conversations/{conversation_id}`).
+         * @description Delete a conversation permanently, with its messages and share link; stop its open answers.
+         *
+         *     Route: `DELETE /api/conversations/{conversation_id}`.
          */
         readonly delete: operations["delete_conversation_api_conversations__conversation_id__delete"];
         readonly options?: never;
         readonly head?: never;
         /**
          * Change Conversation
-         * @description Rename, pin or archive a conversation, select another branch, or change its model settings
-         *     (`PATCH /api/conversations/{conversation_id}`).
+         * @description Rename, pin or archive a conversation, select another branch, or change its model settings.
+         *
+         *     Route: `PATCH /api/conversations/{conversation_id}`.
          */
         readonly patch: operations["change_conversation_api_conversations__conversation_id__patch"];
         readonly trace?: never;
@@ -481,8 +485,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Ask
-         * @description Store a question and start its answer, which is written in the background; return both messages
-         *     (`POST /api/conversations/{conversation_id}/messages`). The answer's events report progress.
+         * @description Store a question and start its answer, which is written in the background; return both messages.
+         *
+         *     Route: `POST /api/conversations/{conversation_id}/messages`. The answer's events report progress.
          */
         readonly post: operations["ask_api_conversations__conversation_id__messages_post"];
         readonly delete?: never;
@@ -500,8 +505,9 @@ export interface paths {
         };
         /**
          * Events
-         * @description Stream an answer's events (`ChatEvents`) as server-sent events until its end, then its conversation's new title,
-         *     if any (`GET /api/conversations/{conversation_id}/messages/{message_id}/events`).
+         * @description Stream an answer's events as server-sent events until its end, then its conversation's new title, if any.
+         *
+         *     Route: `GET /api/conversations/{conversation_id}/messages/{message_id}/events`. The events are `ChatEvents`.
          */
         readonly get: operations["events_api_conversations__conversation_id__messages__message_id__events_get"];
         readonly put?: never;
@@ -523,8 +529,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Regenerate
-         * @description Start another answer to a question in the background; return the answer
-         *     (`POST /api/conversations/{conversation_id}/messages/{message_id}/regenerate`). `message_id` is an answer or a
+         * @description Start another answer to a question in the background; return the answer.
+         *
+         *     Route: `POST /api/conversations/{conversation_id}/messages/{message_id}/regenerate`. `message_id` is an answer or a
          *     question.
          */
         readonly post: operations["regenerate_api_conversations__conversation_id__messages__message_id__regenerate_post"];
@@ -545,8 +552,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Stop
-         * @description Request that an answer be stopped and its generation cancelled; the text so far is kept
-         *     (`POST /api/conversations/{conversation_id}/messages/{message_id}/stop`).
+         * @description Request that an answer be stopped and its generation cancelled; the text so far is kept.
+         *
+         *     Route: `POST /api/conversations/{conversation_id}/messages/{message_id}/stop`.
          */
         readonly post: operations["stop_api_conversations__conversation_id__messages__message_id__stop_post"];
         readonly delete?: never;
@@ -566,14 +574,14 @@ export interface paths {
         readonly put?: never;
         /**
          * Share
-         * @description Create a public link to the selected branch of a conversation, and return its token; an earlier link becomes
-         *     invalid (`POST /api/conversations/{conversation_id}/share`).
+         * @description Create a public link to the selected branch of a conversation, and return its token; earlier links become void.
+         *
+         *     Route: `POST /api/conversations/{conversation_id}/share`.
          */
         readonly post: operations["share_api_conversations__conversation_id__share_post"];
         /**
          * Unshare
-         * @description Invalidate the share link of a conversation, if it has one
-         *     (`DELETE /api/conversations/{conversation_id}/share`).
+         * @description Invalidate a conversation's share link, if it has one (`DELETE /api/conversations/{conversation_id}/share`).
          */
         readonly delete: operations["unshare_api_conversations__conversation_id__share_delete"];
         readonly options?: never;
@@ -590,8 +598,9 @@ export interface paths {
         };
         /**
          * Export
-         * @description Return conversations of the caller as a file: CSV, XLSX or Markdown with the selected branch, or JSON with all
-         *     branches (`GET /api/export`).
+         * @description Return conversations of the caller as a CSV, XLSX, Markdown or JSON file (`GET /api/export`).
+         *
+         *     JSON has all branches, the other formats the selected branch.
          */
         readonly get: operations["export_api_export_get"];
         readonly put?: never;
@@ -613,8 +622,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Upload Image
-         * @description Store an image of the caller, to be attached to a question: a PNG, JPEG, WebP or GIF file within the limits of
-         *     prompts (`POST /api/images`).
+         * @description Store an image of the caller, to be attached to a question (`POST /api/images`).
+         *
+         *     The image is a PNG, JPEG, WebP or GIF file within the limits of prompts.
          */
         readonly post: operations["upload_image_api_images_post"];
         readonly delete?: never;
@@ -665,8 +675,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Invite
-         * @description Create an invitation to the organisation; only this response has its token, which the administrator sends as a
-         *     link (`POST /api/invitations`).
+         * @description Create an invitation to the organisation (`POST /api/invitations`).
+         *
+         *     Only this response has its token, which the administrator sends as a link.
          */
         readonly post: operations["invite_api_invitations_post"];
         readonly delete?: never;
@@ -687,8 +698,9 @@ export interface paths {
         readonly post?: never;
         /**
          * Revoke Invitation
-         * @description Revoke an invitation, so that its link does not work any more; an accepted one does not change
-         *     (`DELETE /api/invitations/{invitation_id}`).
+         * @description Revoke an invitation, so that its link stops working (`DELETE /api/invitations/{invitation_id}`).
+         *
+         *     An accepted invitation does not change.
          */
         readonly delete: operations["revoke_invitation_api_invitations__invitation_id__delete"];
         readonly options?: never;
@@ -705,8 +717,7 @@ export interface paths {
         };
         /**
          * Read Invitation
-         * @description Return the organisation, role and address of the pending invitation that has this token
-         *     (`GET /api/invitations/{token}`).
+         * @description Return organisation, role and address of the pending invitation with a token (`GET /api/invitations/{token}`).
          */
         readonly get: operations["read_invitation_api_invitations__token__get"];
         readonly put?: never;
@@ -746,8 +757,9 @@ export interface paths {
         };
         /**
          * List Models
-         * @description List the models that the caller may use, sorted by name, and what searches for answers can use
-         *     (`GET /api/models`).
+         * @description List the models that the caller may use, and what searches for answers can use (`GET /api/models`).
+         *
+         *     Models are sorted by name.
          */
         readonly get: operations["list_models_api_models_get"];
         readonly put?: never;
@@ -767,8 +779,7 @@ export interface paths {
         };
         /**
          * Read Provider Options
-         * @description Return the name of the identity provider, if there is one, and whether passwords may be used beside it
-         *     (`GET /api/oidc`).
+         * @description Return the identity provider's name, if any, and whether passwords may be used too (`GET /api/oidc`).
          */
         readonly get: operations["read_provider_options_api_oidc_get"];
         readonly put?: never;
@@ -788,8 +799,9 @@ export interface paths {
         };
         /**
          * Complete Sign In
-         * @description Complete a sign-in or a connection with the identity provider's answer, and redirect the browser into the chat
-         *     (`GET /api/oidc/callback`).
+         * @description Complete a sign-in or a connection with the identity provider's answer (`GET /api/oidc/callback`).
+         *
+         *     Redirects the browser into the chat.
          */
         readonly get: operations["complete_sign_in_api_oidc_callback_get"];
         readonly put?: never;
@@ -811,8 +823,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Begin Connection
-         * @description Begin to connect the caller's account with an identity at the provider, after password and code; return the
-         *     provider's page to visit (`POST /api/oidc/connection`).
+         * @description Begin to connect the caller's account with an identity at the provider (`POST /api/oidc/connection`).
+         *
+         *     Checks password and code, and returns the provider's page to visit.
          */
         readonly post: operations["begin_connection_api_oidc_connection_post"];
         readonly delete?: never;
@@ -853,8 +866,9 @@ export interface paths {
         readonly post?: never;
         /**
          * Disconnect Identity
-         * @description Disconnect an account at the identity provider from the caller's, after password and code; end all other sessions
-         *     (`DELETE /api/oidc/identities/{identity}`).
+         * @description Disconnect an identity at the provider from the caller's account (`DELETE /api/oidc/identities/{identity}`).
+         *
+         *     Checks password and code, and ends all other sessions.
          */
         readonly delete: operations["disconnect_identity_api_oidc_identities__identity__delete"];
         readonly options?: never;
@@ -873,8 +887,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Begin Sign In
-         * @description Begin a sign-in at the identity provider: set its cookie, and return the provider's page to visit
-         *     (`POST /api/oidc/sign-in`).
+         * @description Begin a sign-in at the identity provider: set its cookie, return the page to visit (`POST /api/oidc/sign-in`).
          */
         readonly post: operations["begin_sign_in_api_oidc_sign_in_post"];
         readonly delete?: never;
@@ -894,8 +907,7 @@ export interface paths {
         readonly put?: never;
         /**
          * Sign Out At Provider
-         * @description Sign out of this browser, and return the provider's page that ends the session there
-         *     (`POST /api/oidc/sign-out`).
+         * @description Sign out, and return the provider's page that ends the session there (`POST /api/oidc/sign-out`).
          */
         readonly post: operations["sign_out_at_provider_api_oidc_sign_out_post"];
         readonly delete?: never;
@@ -915,8 +927,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Change Password
-         * @description Change the caller's password, end all sessions of the person, and open a new one for this browser
-         *     (`POST /api/password`).
+         * @description Change the caller's password (`POST /api/password`).
+         *
+         *     Ends all sessions of the person, and opens a new one for this browser.
          */
         readonly post: operations["change_password_api_password_post"];
         readonly delete?: never;
@@ -940,8 +953,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Reset Password
-         * @description Set a new password by a reset link, once, and end all sessions of the person; opens no session
-         *     (`POST /api/password-reset`).
+         * @description Set a new password by a reset link, once, and end all the person's sessions (`POST /api/password-reset`).
+         *
+         *     No session is opened.
          */
         readonly post: operations["reset_password_api_password_reset_post"];
         readonly delete?: never;
@@ -961,8 +975,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Mail Reset Link
-         * @description Mail a password reset link, if the address has an account; response and duration are equal if the address has
-         *     none (`POST /api/password-reset/mail`).
+         * @description Mail a password reset link, if the address has an account (`POST /api/password-reset/mail`).
+         *
+         *     Response and duration are equal if the address has none.
          */
         readonly post: operations["mail_reset_link_api_password_reset_mail_post"];
         readonly delete?: never;
@@ -1003,16 +1018,18 @@ export interface paths {
         readonly post?: never;
         /**
          * Remove Person
-         * @description Remove a member from the organisation; the person's sessions, API keys and pending invitations there end in
-         *     seconds (`DELETE /api/people/{user}`).
+         * @description Remove a member from the organisation (`DELETE /api/people/{user}`).
+         *
+         *     The person's sessions, API keys and pending invitations there end in seconds.
          */
         readonly delete: operations["remove_person_api_people__user__delete"];
         readonly options?: never;
         readonly head?: never;
         /**
          * Change Role
-         * @description Change a member's role, and revoke the member's API keys that have more rights than the new role; return the
-         *     member (`PATCH /api/people/{user}`).
+         * @description Change a member's role, and return the member (`PATCH /api/people/{user}`).
+         *
+         *     The member's API keys that have more rights than the new role are revoked.
          */
         readonly patch: operations["change_role_api_people__user__patch"];
         readonly trace?: never;
@@ -1028,8 +1045,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Make Reset Link
-         * @description Make and return a password reset link for a member of a lower role who is in no other organisation; earlier links
-         *     become void (`POST /api/people/{user}/password-reset`).
+         * @description Make and return a password reset link for a member (`POST /api/people/{user}/password-reset`).
+         *
+         *     The member must have a lower role and be in no other organisation; earlier links become void.
          */
         readonly post: operations["make_reset_link_api_people__user__password_reset_post"];
         readonly delete?: never;
@@ -1050,8 +1068,9 @@ export interface paths {
         readonly post?: never;
         /**
          * Reset Second Factor
-         * @description Remove the second factor of a member of a lower role who is in no other organisation
-         *     (`DELETE /api/people/{user}/second-factor`).
+         * @description Remove the second factor of a member (`DELETE /api/people/{user}/second-factor`).
+         *
+         *     The member must have a lower role and be in no other organisation.
          */
         readonly delete: operations["reset_second_factor_api_people__user__second_factor_delete"];
         readonly options?: never;
@@ -1116,21 +1135,22 @@ export interface paths {
         };
         /**
          * Read Second Factor
-         * @description Return whether the caller has a second factor, and how many recovery codes are left
-         *     (`GET /api/second-factor`).
+         * @description Return if the caller has a second factor, and how many recovery codes are left (`GET /api/second-factor`).
          */
         readonly get: operations["read_second_factor_api_second_factor_get"];
         readonly put?: never;
         /**
          * Begin Second Factor
-         * @description Begin to set up the caller's second factor, after the password: return the secret for an authenticator app
-         *     (`POST /api/second-factor`).
+         * @description Begin to set up the caller's second factor (`POST /api/second-factor`).
+         *
+         *     Checks the password, and returns the secret for an authenticator app.
          */
         readonly post: operations["begin_second_factor_api_second_factor_post"];
         /**
          * Disable Second Factor
-         * @description Remove the caller's second factor, after the password and a code of the app or a recovery code
-         *     (`DELETE /api/second-factor`).
+         * @description Remove the caller's second factor, after the password and a code (`DELETE /api/second-factor`).
+         *
+         *     The code is of the app or a recovery code.
          */
         readonly delete: operations["disable_second_factor_api_second_factor_delete"];
         readonly options?: never;
@@ -1149,8 +1169,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Confirm Second Factor
-         * @description Enable the caller's second factor by the app's first code, and end all other sessions of the person
-         *     (`POST /api/second-factor/confirm`). Only this response has the recovery codes.
+         * @description Enable the caller's second factor by the app's first code (`POST /api/second-factor/confirm`).
+         *
+         *     Ends all other sessions of the person. Only this response has the recovery codes.
          */
         readonly post: operations["confirm_second_factor_api_second_factor_confirm_post"];
         readonly delete?: never;
@@ -1170,8 +1191,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Sign In
-         * @description Sign in with e-mail address and password: open a session and set its cookies, or ask for the second factor
-         *     (`POST /api/session`).
+         * @description Sign in with e-mail address and password (`POST /api/session`).
+         *
+         *     Opens a session and sets its cookies, or asks for the second factor.
          */
         readonly post: operations["sign_in_api_session_post"];
         /**
@@ -1195,8 +1217,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Refresh
-         * @description Exchange the refresh token in the cookie for new tokens; the cookies of a session that has ended are deleted
-         *     (`POST /api/session/refresh`).
+         * @description Exchange the refresh token in the cookie for new tokens (`POST /api/session/refresh`).
+         *
+         *     The cookies of a session that has ended are deleted.
          */
         readonly post: operations["refresh_api_session_refresh_post"];
         readonly delete?: never;
@@ -1216,8 +1239,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Complete Sign In
-         * @description Complete a sign-in by a code of the authenticator app or a recovery code: open a session and set its cookies
-         *     (`POST /api/session/second-factor`).
+         * @description Complete a sign-in by a code of the authenticator app or a recovery code (`POST /api/session/second-factor`).
+         *
+         *     Opens a session and sets its cookies.
          */
         readonly post: operations["complete_sign_in_api_session_second_factor_post"];
         readonly delete?: never;
@@ -1255,8 +1279,9 @@ export interface paths {
         };
         /**
          * Read Shared
-         * @description Return the conversation of a share link, without a session: the branch that is selected now, read-only
-         *     (`GET /api/shared/{token}`).
+         * @description Return the conversation of a share link, without a session (`GET /api/shared/{token}`).
+         *
+         *     The conversation is read-only and has the branch that is selected now.
          */
         readonly get: operations["read_shared_api_shared__token__get"];
         readonly put?: never;
@@ -1282,8 +1307,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Sign Up
-         * @description Sign up by an invitation (also of an existing user) or, if sign-up is open, with a new organisation; open a
-         *     session and set its cookies, or ask for the second factor (`POST /api/sign-up`).
+         * @description Sign up by an invitation or, if sign-up is open, with a new organisation (`POST /api/sign-up`).
+         *
+         *     Opens a session and sets its cookies, or asks for the second factor. Existing users can accept invitations too.
          */
         readonly post: operations["sign_up_api_sign_up_post"];
         readonly delete?: never;
@@ -1303,8 +1329,9 @@ export interface paths {
         readonly put?: never;
         /**
          * Start
-         * @description Sign in as the installation's first owner by the link that the launcher printed: open a session, set its cookies
-         *     (`POST /api/start`).
+         * @description Sign in as the installation's first owner by the link that the launcher printed (`POST /api/start`).
+         *
+         *     Opens a session and sets its cookies.
          */
         readonly post: operations["start_api_start_post"];
         readonly delete?: never;
@@ -1322,8 +1349,9 @@ export interface paths {
         };
         /**
          * Own Usage
-         * @description Return the caller's usage in the chat and by own API keys, with balance, rate limits and the bytes stored
-         *     (`GET /api/usage`).
+         * @description Return the caller's usage in the chat and by own API keys (`GET /api/usage`).
+         *
+         *     Balance, rate limits and the bytes stored are included.
          */
         readonly get: operations["own_usage_api_usage_get"];
         readonly put?: never;
