@@ -234,8 +234,7 @@ async def least_disturbed(browser: Browser, origin: str, case: Case) -> Row:
 
 
 def median_of(case: Case, runs: Sequence[Row]) -> Row:
-    """Return the result row of a case: the median of every column over its `runs`, and the longest frame of all
-    runs."""
+    """Return a case's result row: the median of each column over its `runs`, and the longest frame of all."""
     columns: Row = {name: median(float(str(run[name])) for run in runs) for name in runs[0]}
     longest = max(float(str(run["longest_ms"])) for run in runs)
     return {"what": case.what, "page": case.page, **columns, "longest_of_all_ms": longest}

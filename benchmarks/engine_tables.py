@@ -63,8 +63,7 @@ class Bench:
         return self._engine
 
     def seed(self) -> int:
-        """Return a seed for a new workload that no earlier call returned, so that no two workloads have the same
-        prompts."""
+        """Return a seed that no earlier call returned, so that no two workloads have the same prompts."""
         self._seed += 1
         return self._seed
 
@@ -74,8 +73,7 @@ class Bench:
 
 
 def warm_up(engine: Engine) -> Engine:
-    """Run small batches on an engine, so that memory is allocated and kernels are compiled before measurements; return
-    it."""
+    """Run small batches on an engine and return it: memory is then allocated and kernels are compiled."""
     for count in (1, 4, 16):
         engine_driver.run_batch(engine, workloads.fixed(count, engine.ready().vocab_size, 64, 8, seed=10_000 + count))
     return engine
@@ -133,15 +131,13 @@ def _batch(bench: Bench, size: int) -> Row:
 
 
 def decode_rate(timelines: Sequence[Timeline]) -> float:
-    """Return the generated tokens per second of a batch, counted from the time at which every sequence had its first
-    token."""
+    """Return the generated tokens per second of a batch, from when every sequence had its first token."""
     begin, end = max(t.chunks[0] for t in timelines), max(t.chunks[-1] for t in timelines)
     return sum(sum(seen > begin for seen in t.chunks) for t in timelines) / (end - begin)
 
 
 def spread(name: str, values: Sequence[float]) -> Row:
-    """Return three result columns of repeated measurements, `name`, `name_low` and `name_high`: median, lowest and
-    highest."""
+    """Return result columns of repeated measurements: `name` (median), `name_low` and `name_high`."""
     return {name: median(values), f"{name}_low": min(values), f"{name}_high": max(values)}
 
 

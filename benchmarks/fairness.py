@@ -86,8 +86,7 @@ SETTINGS = (
 
 
 async def measure(setting: Setting, seconds: float, rounds: int, flood: int) -> list[Row]:
-    """Run a platform, and measure the quiet client's latencies alone and beside `flood` queued jobs of the noisy
-    client.
+    """Run a platform; measure the quiet client's latencies alone and beside `flood` queued jobs of the noisy client.
 
     Both are measured in turns, `seconds` in each of `rounds`. Returns a result row for each.
     """

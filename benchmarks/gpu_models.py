@@ -53,8 +53,7 @@ SHAPES = {
 
 
 def our_engine(shape: Shape, device: torch.device, sequences: int, context: int) -> Engine:
-    """Build Headrace's engine of a model with random weights, for `sequences` of `context` tokens, without a prefix
-    cache."""
+    """Build Headrace's engine with random weights for `sequences` of `context` tokens, without a prefix cache."""
     config, dtype = shape.config(context), weight_dtype(device)
     described = FAMILIES["llama"](config)
     rotary = rotary_from_config(config, described.shape.head_size)
@@ -74,8 +73,7 @@ def our_engine(shape: Shape, device: torch.device, sequences: int, context: int)
 
 
 def their_model(shape: Shape, device: torch.device, context: int) -> LlamaForCausalLM:
-    """Build a `transformers` Llama model of this shape with random weights, with which Headrace's engine is
-    compared."""
+    """Build a `transformers` Llama model of this shape with random weights, to compare Headrace's engine with."""
     with torch.device(device):
         model = LlamaForCausalLM._from_config(shape.config(context), dtype=weight_dtype(device))
     return model.eval().requires_grad_(False)
@@ -100,8 +98,7 @@ def bytes_per_step(shape: Shape, batch: int, context: int, itemsize: int) -> int
 
 
 def bandwidth(device: torch.device, size: int = COPY_BYTES) -> float:
-    """Measure the memory bandwidth of a device: bytes per second, read plus written, of the fastest of a few large
-    copies."""
+    """Measure a device's memory bandwidth by large copies: bytes per second, read plus written, of the fastest."""
     source, target = (torch.ones(size, dtype=torch.uint8, device=device) for _ in range(2))
     return 2 * size / min(timed(lambda: target.copy_(source), device) for _ in range(5))
 

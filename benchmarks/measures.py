@@ -46,8 +46,7 @@ class Timeline:
 
     @property
     def tpot(self) -> float | None:
-        """Time per output token of the request: seconds per token after the first; `None` for an answer of one
-        token."""
+        """Seconds per output token of the request after the first; `None` for an answer of one token."""
         return (self.end_to_end - self.ttft) / (self.output_tokens - 1) if self.output_tokens > 1 else None
 
     @property
@@ -107,8 +106,7 @@ def _middle(values: Sequence[Value]) -> Value:
 
 
 def throughput(timelines: Sequence[Timeline]) -> float:
-    """Return the output tokens per second of requests, from the first one sent to the last finished; 0 if none
-    succeeded."""
+    """Return the output tokens per second from the first request sent to the last finished; 0 if none succeeded."""
     good = [timeline for timeline in timelines if timeline.succeeded]
     if not good:
         return 0.0

@@ -179,8 +179,7 @@ class Client:
             self._free.append(await self._connect())
 
     async def open_loop(self, rate: float, seconds: float, *, seed: int = 1, drain_seconds: float = 10.0) -> None:
-        """Send requests at Poisson arrivals of `rate` per second for `seconds`, whether or not others have been
-        answered.
+        """Send requests at Poisson arrivals of `rate` per second for `seconds`, without waiting for earlier answers.
 
         Then wait up to `drain_seconds` for all answers. Times are recorded in `exchanges`.
         """

@@ -47,8 +47,7 @@ def install() -> str:
 
 @contextmanager
 def running(*, workers: int) -> Iterator[LiteLLM]:
-    """Run LiteLLM's proxy with `workers` processes and its stub upstream while the context lasts; yield process ids and
-    ports.
+    """Run LiteLLM's proxy (`workers` processes) and a stub upstream in a context; yield process ids and ports.
 
     Raises:
         ServerFailed: one of them does not answer.

@@ -55,10 +55,9 @@ class Platform(Processes):
 
 @asynccontextmanager
 async def running(*, step_time: float, capacity: int) -> AsyncIterator[Platform]:
-    """Run a platform with a counting engine in a temporary home while the context lasts; yield its processes, port and
-    API key.
+    """Run a platform with a counting engine while the context lasts; yield its processes, port and API key.
 
-    `step_time` is the engine's seconds per step, `capacity` its number of slots.
+    Its home is temporary. `step_time` is the engine's seconds per step, `capacity` its number of slots.
 
     Raises:
         StartupError: a process did not start; the message has its last line of output.

@@ -114,8 +114,7 @@ def observe(model: Path, variant: Variant, ids: list[int]) -> Observation:
 
 
 def generate(engine: Engine, prompts: list[list[int]]) -> list[list[int]]:
-    """Run all prompts (token ids) on the engine in one batch; return the ids of their greedy answers, `NEW_TOKENS`
-    each."""
+    """Answer all prompts (token ids) greedily in one batch of the engine; return each answer's `NEW_TOKENS` ids."""
     return list(run_batch(engine, [Request(ids, NEW_TOKENS) for ids in prompts]).answers.values())
 
 

@@ -126,8 +126,7 @@ def this_machine() -> Machine:
 
 
 def own_versions() -> dict[str, str]:
-    """Return the versions for a result: Headrace, its commit (`+changes` if files differ from it), Python and
-    libraries."""
+    """Return the versions for a result: Headrace, its commit (`+changes` if files differ), Python and libraries."""
     return {
         "headrace": metadata.version("headrace"),
         "commit": _commit(),

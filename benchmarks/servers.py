@@ -77,8 +77,7 @@ def headrace_in(home: Path, model: Path, variables: Mapping[str, str]) -> Iterat
 
 @contextmanager
 def llama_server(workspace: PeerWorkspace) -> Iterator[Endpoint]:
-    """Run llama.cpp's server (continuous batching, Q4_0 weights) while the context lasts; yield the endpoint of its
-    API."""
+    """Run llama.cpp's server (continuous batching, Q4_0 weights) while the context lasts; yield its API's endpoint."""
     port, threads, peer = free_port(), str(workspace.threads), LlamaCpp(workspace)
     command = [str(peer.programs / "llama-server"), "-m", str(workspace.gguf("Q4_0")), "--port", str(port)]
     command += ["-np", str(SLOTS), "-c", str(SLOTS * 512), "-fa", "on", "-t", threads, "-tb", threads]
@@ -88,8 +87,7 @@ def llama_server(workspace: PeerWorkspace) -> Iterator[Endpoint]:
 
 @contextmanager
 def vllm_server(workspace: PeerWorkspace, *options: str, model: Path | None = None) -> Iterator[Endpoint]:
-    """Run vLLM's OpenAI server, with further command line `options`, while the context lasts; yield the endpoint of its
-    API."""
+    """Run vLLM's OpenAI server with extra command line `options` while the context lasts; yield its endpoint."""
     port, peer = free_port(), Vllm(workspace)
     # By its module, because the `vllm` command looks for a package of another name.
     command = [str(peer.python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(model or peer.model)]
@@ -130,8 +128,7 @@ def _endpoint(port: int, key: str) -> Endpoint:
 def running_process(
     command: Sequence[str], variables: Mapping[str, str], health: str, log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server process while the context lasts: yield it once its URL `health` answers 200, end it with its
-    children.
+    """Run a server while the context lasts: yield it once its URL `health` answers 200, end it with its children.
 
     Args:
         command: the command line.

@@ -48,8 +48,7 @@ class Prediction:
         return float(np.exp(self.losses.mean()))
 
     def agreement(self, other: Prediction) -> float:
-        """Return the share, 0 to 1, of positions at which this and another prediction have the same most likely
-        token."""
+        """Return the share, 0 to 1, of positions at which this and `other` have the same most likely token."""
         return float((self.choices == other.choices).mean())
 
 

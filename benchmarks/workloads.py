@@ -80,8 +80,7 @@ def shared_prefix(
 
 
 def poisson(count: int, rate: float, seed: int = 0) -> list[float]:
-    """Return the ascending times in seconds at which `count` independent requests arrive, `rate` per second on
-    average."""
+    """Return the ascending arrival times in seconds of `count` independent requests, `rate` per second on average."""
     return [float(second) for second in np.cumsum(default_rng(seed).exponential(1 / rate, count))]
 
 

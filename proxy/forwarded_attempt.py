@@ -102,8 +102,7 @@ class ForwardedAttempt(Attempt):
 
     @property
     def usage(self) -> Usage:
-        """Tokens or images of the job so far: as the upstream reported if plausible, else estimated from the output
-        sent."""
+        """Tokens or images of the job so far: as the upstream reported if plausible, else estimated from the output."""
         if (reported := self.plausible_usage) is not None:
             return reported
         return Usage(

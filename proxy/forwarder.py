@@ -263,8 +263,7 @@ class Forwarder:
         self._end(attempt, _failed(attempt, code, message))
 
     def cancel(self, attempt: ForwardedAttempt) -> None:
-        """Cancel the upstream request of a job, and end the job as cancelled, on request or because its gateway is
-        gone."""
+        """End a job as cancelled, on its gateway's request or death, and cancel its upstream request."""
         self.abandon(attempt)
         self._end(attempt, Cancelled(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 

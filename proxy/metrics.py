@@ -65,8 +65,7 @@ class ProxyMetrics:
         self._collectors.success.labels(self._model, reason).inc()
 
     def ended(self, terminal: Terminal, usage: Usage, seconds: float) -> None:
-        """Count one ended job: its tokens, and its failure or cancellation, or if it finished its latency in
-        `seconds`."""
+        """Count one ended job: its tokens; its failure or cancellation, or its latency in `seconds` if it finished."""
         self._collectors.prompt_tokens.labels(self._model).inc(usage.prompt_tokens)
         self._collectors.generation_tokens.labels(self._model).inc(usage.completion_tokens)
         if isinstance(terminal, Failed | Cancelled):

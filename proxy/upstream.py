@@ -50,8 +50,7 @@ class Upstream:
         await self._client.aclose()
 
     async def stream(self, path: str, body: dict[str, Any]) -> AsyncIterator[str]:
-        """POST `body` (JSON) to `path` below the base URL, and yield the data of each server-sent event of the
-        response.
+        """POST JSON `body` to `path` below the base URL; yield the data of each server-sent event of the response.
 
         Closing the iterator closes the connection.
 

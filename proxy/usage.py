@@ -50,8 +50,7 @@ class TokenCount:
     """Bytes of the pieces without log probabilities."""
 
     def add(self, size: int, logprobs: int) -> None:
-        """Add one piece of an answer to the estimate: `logprobs` tokens if not 0, else estimated from its `size` in
-        bytes."""
+        """Add a piece of an answer to the estimate: `logprobs` tokens if not 0, else by its `size` in bytes."""
         if logprobs:
             self.exact += logprobs
         elif size:

@@ -56,8 +56,7 @@ class ProxyWorker:
         self._rate = TokenRate()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Consume the model's jobs and forward them to upstreams until `stop` is set or a drain is requested, then
-        drain.
+        """Consume the model's jobs and forward them to upstreams until `stop` is set or a drain requested, then drain.
 
         Raises:
             BrokerUnavailable: the broker can't be reached.

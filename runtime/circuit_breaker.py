@@ -17,8 +17,10 @@ MAX_OPEN_PERIOD = 60.0
 
 
 class CircuitBreaker:
-    """Circuit breaker of one service. After `begin_request` the caller must call `record_success`, `record_failure` or
-    `record_cancellation`."""
+    """Circuit breaker of one service.
+
+    After `begin_request` the caller must call `record_success`, `record_failure` or `record_cancellation`.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, open_seconds: float = OPEN_PERIOD) -> None:
         """`open_seconds`: seconds for which an open circuit refuses requests."""

@@ -41,8 +41,7 @@ class Backoff:
         """Number of consecutive failures."""
 
     async def sleep(self) -> None:
-        """Count a failure of the loop, and sleep for the delay before its next try, longer after each failure in a
-        row."""
+        """Count a failure of the loop, and sleep before its next try, longer after each failure in a row."""
         self.failures += 1
         await asyncio.sleep(delay_after(self.failures, self._wait))
 

@@ -82,8 +82,7 @@ def split_for_cells(text: str) -> list[str]:
 
 
 def escape_formula(text: str) -> str:
-    """Return a CSV cell's text with a leading apostrophe if a spreadsheet would read it as a formula, else
-    unchanged."""
+    """Return a CSV cell's text, with a leading apostrophe if a spreadsheet would read it as a formula."""
     return f"'{text}" if text.lstrip(" ")[:1] in _FORMULA and text else text
 
 

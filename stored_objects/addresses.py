@@ -40,15 +40,13 @@ class AddressSigner:
         self._clock = clock
 
     def address(self, blob: str, origin: str = "") -> str:
-        """Return the signed URL of the stored object with id `blob`, valid for an hour: absolute below `origin`, or
-        path and query."""
+        """Return a stored object's signed URL, valid for an hour: absolute below `origin`, or path and query."""
         expires = str(int(self._clock()) + LIFETIME)
         query = urlencode({"expires": expires, "signature": self._signature(blob, expires)})
         return f"{origin}{PATH}/{blob}?{query}"
 
     def verify(self, blob: str, expires: str, signature: str) -> None:
-        """Verify the `expires` and `signature` parameters of a stored object's URL: this installation signed it, and it
-        is valid.
+        """Verify `expires` and `signature` of a stored object's URL: this installation signed it, and it is valid.
 
         Raises:
             AddressForged: signature or expiry is missing, malformed or wrong.

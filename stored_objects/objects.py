@@ -100,8 +100,7 @@ class StoredObjects:
         return self._available(id, await self.documents.find(owner, id) if is_blob_id(id) else None)
 
     async def find_signed(self, id: str) -> StoredObject:
-        """Return the document of one available object of any owner, by an id from a verified signed URL
-        (`AddressSigner`).
+        """Return an available object's document, of any owner, by an id from a verified signed URL (`AddressSigner`).
 
         Raises:
             BlobNotFound: there is no such object, or it has expired.

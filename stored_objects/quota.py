@@ -86,8 +86,7 @@ class StorageQuotas:
             raise
 
     async def release(self, owner: ObjectOwner, size: int) -> None:
-        """Subtract an object of `size` bytes from the counts of its owner and organisation, after its document was
-        removed."""
+        """Subtract an object of `size` bytes from its owner's and organisation's counts; remove its document first."""
         for subject in _subjects(owner):
             await self.counts.add(subject, -(size + RECORD_BYTES), self.clock())
 

@@ -64,8 +64,7 @@ class StoredObject:
         return ObjectOwner(self.organisation, self.requester)
 
     def is_available(self, now: float) -> bool:
-        """Return whether the object can be read at Unix time `now`: written completely, neither expired nor being
-        deleted."""
+        """Return whether the object can be read at Unix time `now`: complete, neither expired nor being deleted."""
         return self.state is ObjectState.READY and (self.kept > 0 or self.expires > now)
 
 
@@ -110,8 +109,7 @@ class ObjectStore(Protocol):
         ...
 
     async def expired(self, now: float, limit: int) -> list[StoredObject]:
-        """Return the documents of up to `limit` objects that expired before `now` and that no conversation keeps,
-        oldest first."""
+        """Return up to `limit` documents of objects expired before `now` that no conversation keeps, oldest first."""
         ...
 
     async def begin_deletion(self, id: str, now: float) -> bool:

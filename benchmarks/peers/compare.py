@@ -40,14 +40,12 @@ def alternate(peers: Sequence[Peer], sizes: Sequence[Size], rounds: int, log: Lo
 
 
 def rate(size: Size, seconds: float) -> float:
-    """Return the tokens per second of a batch that took `seconds`: prompt tokens if it is a prefill, else output
-    tokens."""
+    """Return a batch's tokens per second, if it took `seconds`: prompt tokens if a prefill, else output tokens."""
     return size.sequences * (size.inputs if size.outputs == 1 else size.outputs) / seconds
 
 
 def rows(peers: Sequence[Peer], sizes: Sequence[Size], seconds: Seconds, failures: dict[str, str]) -> list[Row]:
-    """Return a result row per batch size and engine with its median tokens/s, and `of_best_peer`: the ratio to the best
-    peer."""
+    """Return a row per batch size and engine: its median tokens/s, and `of_best_peer`, the ratio to the best peer."""
     own = {peer.name for peer in peers if peer.ours}
     table: list[Row] = []
     for size in sizes:

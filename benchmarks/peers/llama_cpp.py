@@ -32,8 +32,9 @@ class LlamaCpp(Peer):
         return self.workspace.folder / "llama.cpp" / "build" / "bin"
 
     def install(self) -> None:
-        """Download and build llama.cpp, and requantise the model for the peers, unless done; takes 15 minutes on two
-        cores.
+        """Download and build llama.cpp, and requantise the model for the peers, unless done.
+
+        It takes 15 minutes on two cores.
 
         Raises:
             StepFailed: the installation failed.

@@ -91,8 +91,9 @@ class Peer(ABC):
 
     @abstractmethod
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """Run the peer engine at each batch size, and return the median seconds of a run by size; each peer implements
-        this.
+        """Run the peer engine at each batch size, and return the median seconds of a run by size.
+
+        Each peer implements this.
 
         Raises:
             PeerFailed: the peer can't run here.
@@ -133,8 +134,7 @@ class PythonPeer(Peer):
         )
 
     def measure(self, sizes: Sequence[Size]) -> dict[Size, float]:
-        """Run the peer's runner in its virtual environment at each batch size; return the median seconds of a run, by
-        size.
+        """Run the peer's runner in its virtual environment at each batch size; return a run's median seconds by size.
 
         Raises:
             PeerFailed: the runner failed.

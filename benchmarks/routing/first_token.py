@@ -32,8 +32,7 @@ async def added_seconds(way: Way, prompts: Sequence[LabelledPrompt], model: str,
 
 
 def chosen_prompts(prompts: Sequence[LabelledPrompt], language: str, most: int = PROMPTS) -> list[LabelledPrompt]:
-    """Return at most `most` labelled prompts of a language to measure, spread over the file; those without a tool
-    first."""
+    """Return at most `most` of a language's labelled prompts, spread over the file; those without a tool first."""
     direct = [each for each in prompts if each.lang == language and each.tool == "none"]
     others = [each for each in prompts if each.lang == language and each.tool != "none"]
     return [*direct[:most], *others[:: max(1, len(others) // max(1, most - len(direct)))]][:most]

@@ -45,8 +45,7 @@ class RoutingScore:
         )
 
     def recall(self, label: str) -> float | None:
-        """Return the share, 0 to 1, of the prompts with `label` for which the router chose it; `None` without such
-        prompts."""
+        """Return the share, 0 to 1, of prompts with `label` for which the router chose it; `None` without any."""
         total = sum(count for (wanted, _), count in self.confusion.items() if wanted == label)
         return self.confusion[label, label] / total if total else None
 

@@ -217,8 +217,7 @@ def error_body(error: Exception) -> dict[str, Any]:
 
 
 def error_headers(error: Exception) -> dict[str, str]:
-    """Return the extra response headers for an exception: authentication challenge, `Retry-After` and other retry
-    hints."""
+    """Return an exception's extra response headers: authentication challenge, `Retry-After` and other retry hints."""
     response = http_error(error)
     headers: dict[str, str] = {}
     if response.status == 401:

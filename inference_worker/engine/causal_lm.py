@@ -31,8 +31,7 @@ class CausalLM(Protocol):
     shape: ModelShape
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute the final hidden states of all T tokens of a step; implementations write keys and values to the
-        cache.
+        """Compute the final hidden states of all T tokens of a step, and write keys and values to the cache.
 
         Args:
             token_ids: [T] int64, all sequences of the step one after the other.
@@ -45,6 +44,5 @@ class CausalLM(Protocol):
         ...
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute the logits of the next token from final hidden states: [R, hidden size] to [R, vocabulary size]
-        float32."""
+        """Compute next-token logits from final hidden states: [R, hidden size] to [R, vocabulary size] float32."""
         ...

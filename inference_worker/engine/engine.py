@@ -136,8 +136,7 @@ class Engine:
         )
 
     def ready(self) -> Ready:
-        """Return the message that reports the loaded model, its number formats and the engine's limits to the
-        worker."""
+        """Return the message that reports the model, its number formats and the engine's limits to the worker."""
         return self._ready
 
     def add(self, request: GenerationRequest) -> None:
@@ -152,15 +151,13 @@ class Engine:
             self.compilations.begin(request, request.grammar)
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop the request with the id `request`, or only its choice `choice`, and free its KV blocks; unknown ids are
-        ignored."""
+        """Drop request `request`, or only its choice `choice`, and free its KV blocks; unknown ids are ignored."""
         if choice is None:
             self.compilations.abort(request)
         self.scheduler.abort(request, choice)
 
     def has(self, request: str) -> bool:
-        """Return whether the request with the id `request` was added to the engine and has neither ended nor been
-        aborted."""
+        """Return whether the request with the id `request` was added, and has neither ended nor been aborted."""
         return self.scheduler.has(request) or self.compilations.has(request)
 
     def enable_prefill_interrupts(
@@ -185,8 +182,7 @@ class Engine:
         self._prefill_interrupt.wakeup_fd, self._prefill_interrupt.handler = commands, prefill
 
     def step(self) -> list[TokenEvent]:
-        """Run one step over all running sequences (on CUDA perhaps several decode steps) and return the new tokens as
-        events.
+        """Run one step of all running sequences (on CUDA perhaps several decode steps); return new tokens as events.
 
         A step schedules tokens, computes them and commits the outcome. Call it while `has_work` is true.
         """
@@ -196,13 +192,11 @@ class Engine:
         return self.scheduler.commit(batch, result)
 
     def has_work(self) -> bool:
-        """Return whether any request is unfinished (waiting, running, or its grammar compiles), so that `step` should
-        be called."""
+        """Return whether `step` should be called: a request is waiting or running, or its grammar compiles."""
         return self.scheduler.has_work() or bool(self.compilations)
 
     def load(self) -> EngineLoad:
-        """Return the engine's load for the worker's metrics: counters (tokens, steps, preemptions), gauges (sequences,
-        KV blocks)."""
+        """Return the engine's load for metrics: counters (tokens, steps, preemptions), gauges (sequences, blocks)."""
         return self.scheduler.load()
 
     def failures(self) -> list[RequestFailed]:

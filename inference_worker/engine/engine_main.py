@@ -49,12 +49,10 @@ R_contra = TypeVar("R_contra", bound=EngineRequest, contravariant=True)
 
 
 class SteppingEngine(Protocol[R_contra]):
-    """The interface of an engine that `serve` steps, for requests of type `R_contra`: generations, embeddings,
-    scores or drawn images."""
+    """Interface of an engine that `serve` steps for requests `R_contra`: generations, embeddings, scores or images."""
 
     def ready(self) -> Ready:
-        """Return the message by which the engine process reports the loaded model and the engine's limits to the
-        worker."""
+        """Return the message in which the engine process reports its model and limits to the worker."""
 
     def add(self, request: R_contra) -> None:
         """Queue a request; implementations compute it in the next steps, or report it by `failures`."""
@@ -63,15 +61,13 @@ class SteppingEngine(Protocol[R_contra]):
         """Drop the request with the id `request`, or only its choice `choice`; unknown ids are ignored."""
 
     def step(self) -> Sequence[EngineEvent]:
-        """Compute one batch of the queued requests and return its results as events: new tokens, vectors, scores or
-        images."""
+        """Compute one batch of queued requests; return its results as events: new tokens, vectors, scores or images."""
 
     def has_work(self) -> bool:
         """Return whether any request is unfinished, so that the engine process should call `step`."""
 
     def load(self) -> EngineLoad:
-        """Return the engine's load (counters and gauges), which the engine process sends to the worker with each
-        report."""
+        """Return the engine's load (counters and gauges), which each report to the worker contains."""
 
     def failures(self) -> list[RequestFailed]:
         """Return and clear the list of requests that failed since the last call, each with its id and the reason."""
@@ -103,8 +99,9 @@ def run(
     log_style: logging.LogStyle = "console",
     log_level: str = "info",
 ) -> None:
-    """Main function of the engine's child process: load the model, report `Ready` or `StartFailed`, then serve until
-    shutdown.
+    """Main function of the engine's child process: load the model, report `Ready` or `StartFailed`, then serve.
+
+    It returns on shutdown.
 
     Args:
         settings: the model and the engine's limits.
@@ -185,8 +182,7 @@ class CommandReader:
         self._deferred: deque[Command] = deque()
 
     def fileno(self) -> int:
-        """Return the file descriptor of the commands' pipe, which becomes readable when a command of the worker
-        arrives."""
+        """Return the file descriptor of the commands' pipe, which becomes readable when a command arrives."""
         return self._pipe.fileno()
 
     def next(self, *, wait: bool) -> Command | None:
@@ -232,8 +228,7 @@ class EventWriter:
         return bool(self._poller.poll(0))
 
     def write(self, report: Report) -> None:
-        """Write one report (ready, failed start, or a step's outcome) to the worker's pipe; blocks while the pipe is
-        full.
+        """Write one report (ready, failed start, a step's outcome) to the worker's pipe; blocks while the pipe is full.
 
         Raises:
             OSError: the parent process, the worker, has exited.
@@ -255,8 +250,7 @@ class ReportBuffer:
         self._load: EngineLoad | None = None
 
     def put(self, events: Sequence[EngineEvent], failed: Sequence[RequestFailed], load: EngineLoad) -> None:
-        """Send one step's events, failed requests and load to the worker, or merge them into the next report if the
-        pipe is full.
+        """Report a step's events, failed requests and load to the worker, or in the next report if the pipe is full.
 
         Raises:
             OSError: the parent process, the worker, has exited.

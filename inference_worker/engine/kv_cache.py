@@ -104,8 +104,7 @@ def quantise(vectors: Tensor) -> Tensor:
 
 
 def dequantise(stored: Tensor) -> Tensor:
-    """Convert int8 keys or values of the cache, as `quantise` returns them, back to floats: [..., D + 4] to [..., D]
-    float32."""
+    """Convert int8 keys or values of the cache (see `quantise`) to floats: [..., D + 4] to [..., D] float32."""
     codes, scales = stored[..., : -SCALE.itemsize], stored[..., -SCALE.itemsize :]
     return codes * scales.contiguous().view(SCALE)
 

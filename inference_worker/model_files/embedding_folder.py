@@ -37,8 +37,7 @@ class EmbeddingConfig:
 
 
 def read_config(folder: Path) -> EmbeddingConfig:
-    """Read how an embedding model computes vectors (pooling, longest input) from its folder in Sentence Transformers'
-    layout.
+    """Read how an embedding model computes vectors (pooling, longest input) from its Sentence Transformers folder.
 
     Raises:
         UnsupportedModel: the model has a step or a pooling that is not served.

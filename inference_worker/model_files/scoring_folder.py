@@ -70,8 +70,7 @@ class ScoringConfig:
 
 
 def read_config(folder: Path, step_tag: str = "") -> ScoringConfig:
-    """Read from a model's folder how the cross-encoder or reward model in it scores: its head and its activation
-    function.
+    """Read from a model's folder how a cross-encoder or reward model scores: its head and activation function.
 
     `step_tag` is the operator's setting for models trained as Math-Shepherd; "" if unset.
 

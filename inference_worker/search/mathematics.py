@@ -77,8 +77,7 @@ def _is_plain(result: str) -> bool:
 
 
 def read_answer(text: str) -> Answer | None:
-    """Return a result in normal form as mathematics (its kind and elements); `None` if it is something else, or too
-    large."""
+    """Return a result in normal form as mathematics (kind and elements); `None` if it is not, or too large."""
     if len(text) >= MAX_RESULT:  # it may be cut off
         return None
     label, text = split_label(text)

@@ -54,8 +54,7 @@ def find_last_number(text: str) -> Fraction | None:
 
 
 def read_number(text: str) -> Fraction | None:
-    """Return the number that a whole text consists of, perhaps with a known unit; `None` if the text is anything
-    else."""
+    """Return the number that a whole text is, perhaps with a known unit; `None` if the text is anything else."""
     text = _plain(text).strip()
     match = _NUMBER.match(text)
     if match is None or len(match.group()) > MAX_CHARACTERS or not _UNIT.fullmatch(text, match.end()):

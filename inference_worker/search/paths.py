@@ -96,8 +96,7 @@ class PathTree:
         return line[::-1]
 
     def forget_dropped(self, candidates: Iterable[Path]) -> None:
-        """Free memory after a step: the rollouts of its `candidates`, and tokens and texts of those that can't be
-        chosen."""
+        """Free memory after a step: rollouts of its `candidates`, tokens and texts of those that can't be chosen."""
         kept = {path.number for path in self.alive}
         for path in candidates:
             if path.number not in kept:
@@ -113,8 +112,7 @@ class PathTree:
         return [_record(path, alive=path.number in kept, texts=texts) for path in candidates]
 
     def restore(self, records: Iterable[dict[str, Any]]) -> list[Path]:
-        """Add the paths of a step of an earlier attempt from their `records`, and return the paths that were kept by
-        that step."""
+        """Add the paths of an earlier attempt's step from their `records`, and return those that the step kept."""
         kept: list[Path] = []
         for record in records:
             ended = SegmentEnd(record["ended"]) if record["ended"] else None
@@ -129,8 +127,7 @@ class PathTree:
 
 
 def set_score(path: Path, score: PathScore, aggregated: float) -> None:
-    """Store the verifier's scores in `path`: those of its steps, and `aggregated` as its own; `None` if that is not
-    finite."""
+    """Store the verifier's scores of `path`: those of its steps, and `aggregated` as its own (`None` if not finite)."""
     path.step_scores = score.steps
     path.score = aggregated if math.isfinite(aggregated) else None
 

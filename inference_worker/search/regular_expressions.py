@@ -37,8 +37,7 @@ def is_supported(pattern: str) -> bool:
 
 
 def last_match(pattern: str, text: str, timeout: float = MATCH_TIMEOUT) -> str | None:
-    """Return what a client's regular expression matches last in the end of a text: its first group, else the whole
-    match.
+    """Return a client's regular expression's last match in the end of a text: its first group, else the whole match.
 
     `None` if there is no match, or the pattern is not supported.
 

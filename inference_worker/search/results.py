@@ -39,8 +39,7 @@ class Extractor(Protocol):
 
 
 def extract_results(texts: Sequence[str], extraction: Extraction) -> list[str | None]:
-    """Return the result of each answer in `texts`, as `extraction` finds it, in normal form; `None` where there is
-    none.
+    """Return the result of each answer in `texts`, by `extraction`, in normal form; `None` where there is none.
 
     A client's pattern may take `MATCH_TIMEOUT` for each text, and releases the interpreter's lock meanwhile; after one
     text that takes longer, the rest have no results. So call it in a thread if the pattern is a client's.
@@ -110,8 +109,7 @@ def last_boxed(text: str) -> str | None:
 
 
 def value_at(text: str, path: str) -> str | None:
-    """Return the value at a dotted path (such as `answer.0.name`) of a text that is JSON, perhaps in a code fence, as
-    text.
+    """Return the value at a dotted path (such as `answer.0.name`) of a JSON text, perhaps in a code fence, as text.
 
     `None` if the text is not JSON or has no such value.
     """

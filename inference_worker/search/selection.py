@@ -11,8 +11,7 @@ from router.messages import Aggregate
 
 
 def aggregate(score: PathScore, by: Aggregate) -> float:
-    """Return the score of a whole path from the scores of its steps, by the client's choice `by` (such as minimum or
-    mean).
+    """Return the score of a whole path from its steps' scores, by the client's choice `by` (such as minimum or mean).
 
     NaN if there are no scores, or one is no finite number.
     """
@@ -35,8 +34,7 @@ def _value(path: Path) -> float:
 
 
 def best_overall(candidates: Iterable[Path], count: int) -> list[Path]:
-    """Return the `count` of a step's `candidates` with the highest scores; of equal ones those with the lower
-    numbers."""
+    """Return the `count` best-scored of a step's `candidates`; of equal ones those with the lower numbers."""
     return sorted(candidates, key=lambda path: (-_value(path), path.number))[:count]
 
 

@@ -29,8 +29,7 @@ class Vote:
 
 
 def wave_size(n: int) -> int:
-    """Return how many of the `n` answers of a self-consistency search are generated at a time, before votes are
-    counted."""
+    """Return how many of a self-consistency search's `n` answers are generated at a time, between vote counts."""
     return max(MIN_WAVE, math.ceil(n / 4))
 
 
@@ -67,8 +66,7 @@ def settled(votes: list[Vote], outstanding: int) -> bool:
 
 
 def leader_probability(leader: int, second: int) -> float:
-    """Return the probability (0 to 1) that the leading result is the more frequent one of the two most frequent
-    results.
+    """Return the probability (0 to 1) that of the two most frequent results the leading one is the more frequent.
 
     `leader` and `second` are the votes of both. The probability is 1 - I(1/2; leader + 1, second + 1), with the
     regularised incomplete beta function I. At 1/2 with whole parameters that is a sum of binomial coefficients, so it

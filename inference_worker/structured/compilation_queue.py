@@ -61,8 +61,7 @@ class CompilationQueue:
         self._waiting[request.id] = request, self._thread.submit(self._matchers, request, grammar)
 
     def has(self, request: str) -> bool:
-        """Return whether the request with the id `request` is in the queue: `begin` queued it, and `take` did not
-        return it yet."""
+        """Return whether the request with the id `request` is queued: after `begin`, until `take` returns it."""
         return request in self._waiting
 
     def abort(self, request: str) -> None:

@@ -59,8 +59,7 @@ class GrammarCompiler:
         self._lock = threading.Lock()
 
     def matcher(self, grammar: Grammar) -> Matcher:
-        """Compile a grammar and return a new matcher at its start; an equal grammar that is in use is not compiled
-        again.
+        """Compile a grammar and return a new matcher at its start; an equal grammar in use is not compiled again.
 
         Raises:
             GrammarRejected: the grammar is invalid or exceeds the limits.

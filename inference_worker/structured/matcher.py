@@ -23,14 +23,12 @@ class CompiledGrammar:
     """End-of-sequence token ids, allowed once the output is complete."""
 
     def matcher(self) -> Matcher:
-        """Return a new matcher at the start of this grammar, for one choice; all matchers share the compiled
-        automaton."""
+        """Return a new matcher at the start of this grammar, for one choice; matchers share the compiled automaton."""
         return Matcher(self, self.inner.deep_copy())
 
 
 def error_summary(message: str) -> str:
-    """Return an error message of llguidance as a phrase for the client, without positions in and quotations of the
-    grammar."""
+    """Return llguidance's error message as a phrase for the client, without positions and quotes of the grammar."""
     complaint = re.split(r"\n\s*\d+ \| ", message.replace("<non-verbose/>", ""))[0]
     complaint = re.sub(r"^at \d+\(\d+\): ", "", complaint)
     return " ".join(complaint.split())[:300].rstrip(".") or "it can't be compiled"

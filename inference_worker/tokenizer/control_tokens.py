@@ -59,8 +59,7 @@ class ControlTokens:
         return frozenset(self.ids_by_text[text] for text in texts if text in self.ids_by_text)
 
     def protect(self, value: Json, marker: str) -> Json:
-        """Return a copy of a JSON value, such as a message, in which `marker` breaks every control token in strings and
-        keys."""
+        """Return a copy of a JSON value in which `marker` breaks every control token in strings and keys."""
         return cast(Json, self._protect(value, marker))
 
     def _protect(self, value: object, marker: str) -> object:
@@ -82,8 +81,7 @@ class ControlTokens:
         return text
 
     def split(self, rendered: str, marker: str) -> Iterator[int | PlainText]:
-        """Yield the parts of a prompt that a chat template `rendered`, in order: ids of control tokens, and the text
-        between.
+        """Yield the parts of a prompt that a chat template `rendered`, in order: ids of control tokens, text between.
 
         Control tokens that `protect` broke are text; `marker` is removed.
         """

@@ -48,13 +48,11 @@ class Tokenizer:
         return len(self.bytes_of)
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of plain text as a whole prompt, with the model's beginning-of-sequence token if it has
-        one."""
+        """Return the token ids of plain text as a whole prompt, with the model's beginning-of-sequence token if any."""
         return list(self._plain.encode_batch_fast([text], add_special_tokens=True)[0].ids)
 
     def encode_inside(self, text: str) -> list[int]:
-        """Return the token ids of plain text that stands within a longer text, without begin token or added leading
-        space."""
+        """Return the token ids of plain text within a longer text, without begin token or added leading space."""
         return list(self._inner.encode_batch_fast([text], add_special_tokens=False)[0].ids)
 
     def decode(self, ids: Iterable[int], *, skip_controls: bool) -> str:
@@ -82,8 +80,7 @@ class Tokenizer:
         return self.token_data(token_id).decode(errors="replace")
 
     def token_data(self, token_id: int) -> bytes:
-        """Return the bytes of one token id, possibly of an incomplete character; empty for an id outside the
-        vocabulary."""
+        """Return the bytes of a token id, perhaps of an incomplete character; empty for ids outside the vocabulary."""
         return self.bytes_of[token_id] if 0 <= token_id < len(self.bytes_of) else b""
 
     def _encode_plain(self, parts: list[PlainText]) -> Iterable[list[int]]:

@@ -81,8 +81,7 @@ class GenerationAttempt(EngineAttempt):
         return msgspec.structs.replace(request, delivered=known, ended=ended, sampling=sampling)
 
     def resume(self, job: Job) -> None:
-        """Set this new attempt's state (token ids, ended choices) to what earlier attempts delivered, as `job` lists
-        it.
+        """Set this new attempt's state (token ids, ended choices) to what earlier attempts at `job` delivered.
 
         Call it once `outputs` is set.
         """

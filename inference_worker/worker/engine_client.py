@@ -16,8 +16,9 @@ class EngineClient(ABC):
 
     @abstractmethod
     async def start(self) -> Ready:
-        """Start the engine, or restart it after a crash; return its report of the model and limits once the model is
-        loaded.
+        """Start the engine, or restart it after a crash; return its report once the model is loaded.
+
+        The report has the model and the engine's limits.
 
         Raises:
             EngineStartFailed: the model could not be loaded.

@@ -95,8 +95,7 @@ class ProcessEngine(EngineClient):
         self._child.commands.put(request)
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Tell the engine's child process to stop a request or one of its choices; does nothing if the child is not
-        running."""
+        """Tell the engine process to stop a request or one of its choices; does nothing if it is not running."""
         if self._child is not None:
             self._child.commands.put(Abort(request=request, choice=choice))
 

@@ -34,8 +34,9 @@ class InputProcessor(Protocol):
     """Coefficients of an upper bound on the tokens of an input."""
 
     async def prepare(self, job: Job, request_id: str, ready: Ready) -> EmbeddingRequest | ScoreRequest:
-        """Tokenise and validate the inputs of one job, and return its engine request; implemented for embeddings and
-        scores.
+        """Tokenise and validate the inputs of one job, and return its engine request.
+
+        Implemented for embeddings and scores.
 
         Args:
             job: an embedding or score job.

@@ -140,8 +140,7 @@ class EngineJobHandler(ABC, Generic[J]):
         return self._loaded
 
     async def supervise(self) -> None:
-        """Apply the engine's step reports to the worker's jobs until the engine is stopped; restart it when it crashes
-        or hangs.
+        """Apply the engine's step reports to jobs until the engine is stopped; restart it when it crashes or hangs.
 
         Jobs that were in a crashed engine are submitted again. Runs as long as the worker.
 
@@ -192,8 +191,9 @@ class EngineJobHandler(ABC, Generic[J]):
         return [each for each in admitted if each.in_engine]
 
     def _handle_engine_exit(self, reason: str) -> None:
-        """Count an engine crash against the jobs that were running: give up those that crashed it repeatedly, and have
-        the others run again one by one, each when its gateway permits it (docs/design/queue-topology.md#poison).
+        """Count an engine crash against the jobs that were running; give up those that crashed it repeatedly.
+
+        The others run again one by one, each when its gateway permits it (docs/design/queue-topology.md#poison).
         """
         for attempt in self._in_engine():
             attempt.crashes = 1 if attempt.progressed else attempt.crashes + 1
@@ -243,8 +243,7 @@ class EngineJobHandler(ABC, Generic[J]):
     # Start of a job
 
     def open(self, job: Job, delivery: Delivery) -> J:
-        """Create this worker's attempt at `job`, which the queue message `delivery` brought; `begin` starts the
-        attempt."""
+        """Create this worker's attempt at `job`, which the queue message `delivery` brought; `begin` starts it."""
         return self.attempt_type(job, delivery)
 
     async def begin(self, attempt: J) -> None:
@@ -367,8 +366,7 @@ class EngineJobHandler(ABC, Generic[J]):
         self.fail(attempt, FailureCode.ENGINE_ERROR, "The engine failed on this request.")
 
     def cancel(self, attempt: J) -> None:
-        """End a job as cancelled, because its gateway requested this or is gone: stop it in the engine, send the
-        terminal reply."""
+        """End a job as cancelled, on its gateway's request or death: stop it in the engine, send the terminal reply."""
         self._abort(attempt)
         self._end(attempt, Cancelled(job_id=attempt.job.id, attempt_id=attempt.attempt_id, usage=attempt.usage))
 

@@ -54,8 +54,7 @@ class LoadMetrics(Collector):
         self.load = EngineLoad()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the load of the worker's engine as Prometheus metrics; Prometheus' client library calls this at each
-        scrape."""
+        """Yield the engine's load as Prometheus metrics; Prometheus' client library calls this at each scrape."""
         load = self.load
         yield self._gauge("num_requests_running", "Sequences in the engine's current batch", load.running)
         yield self._gauge(
@@ -83,6 +82,5 @@ def kv_usage(load: EngineLoad) -> float:
 
 
 def kv_waste(load: EngineLoad) -> float:
-    """Return the share of the capacity of used KV cache blocks that holds no token, 0 to 1: the unfilled ends of last
-    blocks."""
+    """Return the share, 0 to 1, of used KV cache blocks' capacity that holds no token: unfilled ends of last blocks."""
     return 1 - load.kv_tokens_held / load.kv_slots_held if load.kv_slots_held else 0.0

@@ -55,13 +55,11 @@ class WorkerMetrics:
         self._control_refused.labels(self._model, reason).inc()
 
     def search_ended(self, method: SearchMethod, terminal: Terminal) -> None:
-        """Count a search for an answer by its method, and by whether its terminal reply is finished, failed or
-        cancelled."""
+        """Count a search for an answer by its method and its terminal reply: finished, failed or cancelled."""
         self._searches.labels(self._model, method.value, OUTCOMES[type(terminal)].value).inc()
 
     def finished(self, reason: str) -> None:
-        """Count the end of a choice by its finish reason, or of a job that was cancelled (`abort`) or failed
-        (`error`)."""
+        """Count the end of a choice by finish reason, or of a job that was cancelled (`abort`) or failed (`error`)."""
         self._success.labels(self._model, reason).inc()
 
     def _counter(self, name: str, text: str) -> Counter:

@@ -73,8 +73,7 @@ class Worker:
         self._rate = TokenRate()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run the worker on its bus: start the engine and answer jobs until `stop` is set or a drain is requested, then
-        drain.
+        """Start the engine and answer the bus's jobs until `stop` is set or a drain is requested, then drain.
 
         Raises:
             EngineStartFailed: the engine can't start.

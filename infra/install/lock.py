@@ -68,8 +68,7 @@ class Resolver:
         return dict(line.partition(";")[0].strip().split("==") for line in lines)
 
     def write(self, lock: str, arguments: Sequence[str], leave_out: Sequence[str]) -> None:
-        """Write the lock file `lock` of the project's dependencies: versions with hashes, without those in
-        `leave_out`."""
+        """Write the lock file `lock` of the dependencies: versions with hashes, without those in `leave_out`."""
         target = LOCKS / f"{lock}.txt"
         if self._upgrade:
             target.unlink(missing_ok=True)

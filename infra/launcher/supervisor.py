@@ -63,8 +63,7 @@ class RestartBackoff:
     """Seconds between two readiness checks."""
 
     def pause(self, deaths: int) -> float:
-        """Return the seconds to wait before a restart after `deaths` exits in a row (1 or more) of a process not
-        ready."""
+        """Return the seconds before a restart after `deaths` exits in a row (1 or more) of a process not ready."""
         return delay_after(deaths, exponential_backoff(self.first, self.limit))
 
 

@@ -33,8 +33,7 @@ class GatewayLiveness:
         self._probed: set[str] = set()
 
     def handle_returned_window(self, gateway: str) -> None:
-        """Note that the broker returned a window to `gateway` because the gateway has no inbox: probe the gateway
-        later.
+        """Note that the broker returned a window to `gateway`, which has no inbox: probe the gateway later.
 
         If the window was the probe, call `on_dead`.
         """

@@ -320,8 +320,7 @@ class JobConsumer(Generic[T]):
     # Leaving
 
     async def _drain(self) -> None:
-        """Stop consuming, requeue jobs without a slot, and give running ones `drain_grace` seconds
-        (docs/design/reliability-contract.md#F2)."""
+        """Drain (docs/design/reliability-contract.md#F2): requeue waiting jobs, give others `drain_grace` seconds."""
         self.state = WorkerState.DRAINING
         self._settling.release()
         self._send_status()

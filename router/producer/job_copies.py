@@ -64,8 +64,7 @@ class JobCopies:
         self._futile, self._handed_back = 0, True
 
     def returned(self, copy_number: int) -> None:
-        """Record that a worker returns the job's copy `copy_number` to the queue: only another worker can continue
-        it."""
+        """Record that a worker returns job copy `copy_number` to the queue: only another worker can continue it."""
         self.handed_back()
         self._unclaimed = self._unclaimed or copy_number >= self.newest
 

@@ -162,8 +162,7 @@ class RecoveryDriver:
                 tasks.create_task(self._republish(*await self._copies.get()))
 
     def unreachable(self, target: str, jobs: Mapping[str, OpenJob]) -> None:
-        """Report to the open `jobs` (by id) of worker `target` that the worker has no queue at the broker, so may be
-        dead.
+        """Report to `jobs` (open ones, by id) of worker `target` that it has no queue at the broker, so may be dead.
 
         A dead worker's jobs are all pinged at once, and one message comes back for each: the others are not visited.
         """

@@ -19,8 +19,7 @@ class Problem(StrEnum):
 
     @property
     def is_size(self) -> bool:
-        """Whether the problem is that an expression in the grammar exceeds a limit; false if the expression can't be
-        read."""
+        """Whether an expression in the grammar exceeds a limit; false if the problem is that it can't be read."""
         return self in (Problem.TOO_LONG, Problem.TOO_BIG)
 
 

@@ -53,8 +53,7 @@ _DEFERRED_PACKAGES = (
 
 
 def import_deferred() -> None:
-    """Import all modules that SymPy imports when it first needs them, because a confined process can't open their
-    files."""
+    """Import all modules that SymPy imports on first use, because a confined process can't open their files."""
     names = list(_DEFERRED)
     for package in _DEFERRED_PACKAGES:
         imported = import_module(f"sympy.{package}")

@@ -65,8 +65,7 @@ END = ""
 
 
 def normalise(text: str) -> str:
-    """Return a mathematical text with typeset characters (minus, times, superscripts, Greek pi) replaced by typed
-    ones."""
+    """Return a mathematical text with typeset characters (minus, times, superscripts, Greek pi) as typed ones."""
     if len(text) > MAX_CHARACTERS:
         raise ExpressionRefused(Problem.TOO_LONG)
     raised = _SUPERSCRIPTS.sub(lambda found: f"^({found[0].translate(_PLAIN)})", text)

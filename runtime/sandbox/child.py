@@ -27,8 +27,7 @@ Work = Callable[[bytes, BinaryIO], Iterable[bytes]]
 
 
 def main(work: str, memory_bytes: str, cpu_seconds: str, source: str) -> None:
-    """Run the function `work` (`MODULE:NAME`) confined in this process, then exit: the entry point of a sandboxed
-    child.
+    """Entry point of a sandboxed child: run the function `work` (`MODULE:NAME`) confined in this process, then exit.
 
     Args:
         memory_bytes: limit on memory, as text of the command line.

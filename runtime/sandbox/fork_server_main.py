@@ -73,8 +73,7 @@ class _Child:
 
 
 def main(work: str) -> None:
-    """Entry point of a fork server's process: fork a child that runs `work` for each command, until standard input
-    closes.
+    """Entry point of a fork server: fork a child that runs `work` for each command, until standard input closes.
 
     `work` is `MODULE:NAME`, imported once; standard input is a socket for the commands.
     """

@@ -30,8 +30,7 @@ EMPTY: Surroundings = {"cwd": "/", "env": {}}
 
 
 def command(function: str, *arguments: str) -> list[str]:
-    """Return the command line of a fresh Python interpreter that calls `function` (`MODULE:NAME`) with `arguments` and
-    exits.
+    """Return the command line of a fresh Python that calls `function` (`MODULE:NAME`) with `arguments` and exits.
 
     The interpreter ignores the environment and the user's packages; it imports what this process can import.
     """
@@ -40,8 +39,7 @@ def command(function: str, *arguments: str) -> list[str]:
 
 
 def start(function: str, *arguments: str, stdin: int) -> subprocess.Popen[bytes]:
-    """Start a fresh Python interpreter that calls `function` (`MODULE:NAME`), with descriptor `stdin` as its standard
-    input.
+    """Start a fresh Python that calls `function` (`MODULE:NAME`), with descriptor `stdin` as its standard input.
 
     Its environment is empty. What it writes to standard error until it is confined appears in this process's logs.
     """

@@ -82,8 +82,7 @@ ARCHITECTURES = {
 
 
 def filter_program(architecture: Architecture) -> bytes:
-    """Return the seccomp filter of confined processes for one processor architecture, as bytes of `struct
-    sock_filter`s."""
+    """Return the seccomp filter of confined processes for an architecture, as bytes of `struct sock_filter`s."""
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in _instructions(architecture))
 
 

@@ -72,8 +72,7 @@ class MongoObjectStore:
         return await self._objects.update_matching(one, {"$set": deleting})
 
     async def expired(self, now: float, limit: int) -> list[StoredObject]:
-        """Read up to `limit` documents of objects that expired before `now` and that no conversation keeps, oldest
-        first."""
+        """Read up to `limit` documents of objects expired before `now` that no conversation keeps, oldest first."""
         found = self._objects.find({"kept": 0, "expires": {"$lte": now}}).sort("expires", 1).limit(limit)
         return [_record(each) for each in await found.to_list(limit)]
 

@@ -30,8 +30,7 @@ gc.freeze()
 
 
 def generate(prompts: list[list[int]], output_tokens: int) -> int:
-    """Generate `output_tokens` greedily for each prompt with our engine, all at once; return the number of tokens
-    generated.
+    """Generate `output_tokens` greedily for each prompt with our engine, all at once; return the number generated.
 
     The end of sequence is ignored.
     """

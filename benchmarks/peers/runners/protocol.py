@@ -23,8 +23,7 @@ Generate = Callable[[list[list[int]], int], int]
 
 
 def serve(generate: Generate) -> None:
-    """Main function of a runner program: warm up, time `generate` at each batch size in the arguments, print the
-    seconds.
+    """Main function of a runner: warm up, time `generate` at each batch size in the arguments, print the seconds.
 
     `generate` takes prompts as token ids and the number of output tokens, and returns how many tokens it generated.
     """
@@ -39,8 +38,7 @@ def serve(generate: Generate) -> None:
 
 
 def run(generate: Generate, rng: random.Random, sequences: int, inputs: int, outputs: int) -> float:
-    """Time one call of `generate` with `sequences` random prompts of `inputs` tokens and `outputs` tokens to generate
-    each.
+    """Time one call of `generate`: `sequences` random prompts of `inputs` tokens, `outputs` generated tokens each.
 
     Returns the seconds.
 

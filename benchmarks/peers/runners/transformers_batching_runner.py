@@ -16,8 +16,7 @@ model = AutoModelForCausalLM.from_pretrained(
 
 
 def generate(prompts: list[list[int]], output_tokens: int) -> int:
-    """Generate `output_tokens` greedily for each prompt with continuous batching, all at once; return the number
-    generated.
+    """Generate `output_tokens` greedily for each prompt by continuous batching, at once; return the number generated.
 
     The end of sequence is ignored.
     """

@@ -14,8 +14,7 @@ model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=getattr(torch, o
 
 
 def generate(prompts: list[list[int]], output_tokens: int) -> int:
-    """Generate exactly `output_tokens` greedily for each prompt with `generate`, all at once; return the number
-    generated."""
+    """Generate exactly `output_tokens` greedily for each prompt by `generate`, at once; return their number."""
     ids = torch.tensor(prompts)
     with torch.inference_mode():
         out = model.generate(

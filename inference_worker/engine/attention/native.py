@@ -34,13 +34,11 @@ class NativeAttention(AttentionBackend):
 
     @cached_property
     def kernels(self) -> Kernels:
-        """The library of compiled CPU kernels that computes this backend's attention; loaded, with its threads, on
-        first access."""
+        """Library of compiled CPU kernels for this backend's attention; loaded, with its threads, on first access."""
         return Kernels(torch.get_num_threads())
 
     def forward(self, inputs: AttentionInputs, metadata: AttentionMetadata) -> Tensor:
-        """Compute one layer's attention for all T tokens of a step with the compiled CPU kernels: [T, query heads, head
-        size].
+        """Compute one layer's attention for a step's T tokens by compiled CPU kernels: [T, query heads, head size].
 
         First writes the layer's new keys and values to the paged cache. Called once per layer and step by the model's
         layers.

@@ -35,8 +35,7 @@ class _Group:
     masks: dict[tuple[int | None, int], Tensor] = field(default_factory=dict)
 
     def mask(self, window: int | None, shared: int, length: int) -> Tensor:
-        """Return the attention mask of this group of s sequences: true where a query may attend to a position of the
-        context.
+        """Return the attention mask of this group of s sequences: true where a query may attend to a position.
 
         Computed once per step and reused by all layers.
 

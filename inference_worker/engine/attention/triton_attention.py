@@ -68,8 +68,7 @@ class TritonAttention(AttentionBackend):
         return self._attend(inputs, _dense_rows(inputs.query), metadata)
 
     def splits(self, rows: int) -> int:
-        """Return into how many parts (a power of two) the kernel splits each context, so that `rows` queries fill the
-        GPU.
+        """Return into how many parts (a power of two) each context is split, so that `rows` queries fill the GPU.
 
         1 means that contexts are not split. The fewer queries, the more parts.
         """

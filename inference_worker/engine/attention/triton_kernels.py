@@ -27,8 +27,7 @@ def store_kernel(
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
 ):
-    """Triton kernel that copies the new key and value (all heads, WIDTH numbers each) of one token to its KV cache
-    slot.
+    """Triton kernel that copies a token's new key and value (all heads, WIDTH numbers each) to its KV cache slot.
 
     A row with a negative slot is skipped. Grid: (T,), one program per token of the step. `keys_ptr`, `values_ptr`: a
     layer's cache, [slots, WIDTH]. `PADDED`: the power of two above WIDTH.

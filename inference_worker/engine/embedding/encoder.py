@@ -48,8 +48,7 @@ class Encoder:
 
     @torch.inference_mode()
     def embed(self, texts: Sequence[list[int]]) -> Tensor:
-        """Compute the vectors of a batch of texts, given as token ids: [texts, dimensions] float32 on the CPU, not
-        normalised."""
+        """Compute the vectors of texts (lists of token ids): [texts, dimensions] float32 on the CPU, not normalised."""
         lengths = torch.tensor([len(ids) for ids in texts])
         width = int(lengths.max())
         padded = torch.tensor([ids + [self._padding] * (width - len(ids)) for ids in texts])

@@ -29,6 +29,5 @@ def pool(states: Tensor, lengths: Tensor, pooling: Pooling) -> Tensor:
 
 
 def truncated(vectors: Tensor, dimensions: int | None) -> Tensor:
-    """Cut each row of `vectors` to its leading `dimensions` numbers (`None`: all) and scale it to Euclidean
-    length 1."""
+    """Cut each row of `vectors` to its first `dimensions` numbers (`None`: all), scaled to Euclidean length 1."""
     return F.normalize(vectors[..., :dimensions], dim=-1)

@@ -32,8 +32,7 @@ def count_blocks(settings: EngineSettings, shape: KVCacheShape, max_model_len: i
 
 
 def available_memory(device: torch.device) -> int:
-    """Return the bytes that the KV cache may take: 0.9 of the device's free CUDA memory, or 0.25 of free RAM up to 4
-    GiB.
+    """Return the bytes for the KV cache: 0.9 of the device's free CUDA memory, or 0.25 of free RAM up to 4 GiB.
 
     Call it once the weights are loaded, so that their memory is not counted as free.
     """

@@ -56,8 +56,7 @@ class DecodeGraphs:
         self._captured: dict[GraphKey, Work] = {}
 
     def key(self, sequences: int, stage: Stage) -> GraphKey:
-        """Return the key of the smallest captured decode step that has room for `sequences` sequences and samples as
-        `stage`."""
+        """Return the key of the smallest captured decode step for `sequences` or more rows that samples as `stage`."""
         return GraphKey(self.sizes[bisect_left(self.sizes, sequences)], stage)
 
     def capture(self, capture: Capture) -> None:
@@ -76,16 +75,14 @@ class DecodeGraphs:
         self._step.zero_()
 
     def replay(self, key: GraphKey) -> None:
-        """Run the captured decode step `key` on the device: one token per row is sampled, and the rows advance by one
-        position.
+        """Run the captured decode step `key` on the device: sample a token per row, advance the rows by one position.
 
         The tokens are written to the next row of `sampled`.
         """
         self._captured[key]()
 
     def step(self, key: GraphKey) -> None:
-        """Compute one decode step of the first `key.rows` rows: run the model, sample the next tokens, advance the
-        rows.
+        """Compute a decode step of the first `key.rows` rows: run the model, sample next tokens, advance the rows.
 
         This is the work that `capture` records and `replay` repeats.
         """

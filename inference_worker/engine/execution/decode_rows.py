@@ -90,8 +90,7 @@ class DecodeRows:
         )
 
     def advance(self, count: int, tokens: Tensor) -> None:
-        """Move the first `count` rows on the device to their next position, with `tokens` ([count]) as their last
-        tokens.
+        """Move the first `count` rows on the device to their next position; `tokens` ([count]) are their last tokens.
 
         A row whose sequence has reached its maximum length becomes idle.
         """
@@ -129,8 +128,7 @@ class DecodeRows:
         return rows
 
     def advance_host(self, rows: Items[int], steps: int) -> None:
-        """Add `steps` to the host's copy of the positions of `rows`, after the device has advanced these rows
-        itself."""
+        """Add `steps` to the host's copy of the positions of `rows`, which the device has advanced itself."""
         for row in rows:
             host_row = self._host_rows[row]
             if host_row is not None:

@@ -84,8 +84,7 @@ class ImageEngine:
         )
 
     def add(self, request: ImageRequest) -> None:
-        """Queue the images of a request that are not drawn yet; the next call of `failures` reports a prompt that is
-        too long."""
+        """Queue a request's images still to be drawn; the next call of `failures` reports a prompt that is too long."""
         try:
             self._pipeline.check_prompt(request.prompt)
         except PromptRejected as error:
@@ -96,8 +95,7 @@ class ImageEngine:
             self._pending.append(_Pending(request, indexes))
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Stop drawing the images of the request with the id `request`, and drop those that wait; unknown ids are
-        ignored.
+        """Stop drawing the images of request `request`, and drop those that wait; unknown ids are ignored.
 
         `choice` is ignored too, because an image request has no choices.
         """

@@ -60,8 +60,7 @@ class Batcher:
         return request in self._requests
 
     def next_batch(self) -> list[PendingInput]:
-        """Remove the inputs of the next batch from the queue and return them, longest first; an empty list if none
-        waits."""
+        """Remove the next batch's inputs from the queue and return them, longest first; empty if none waits."""
         if not self._requests:
             return []
         request, waiting = next(iter(self._requests.items()))

@@ -76,8 +76,7 @@ class InputEngine(ABC, Generic[R, E]):
         """Return the event that reports the result of input `index` of a request."""
 
     def ready(self) -> Ready:
-        """Return the message that reports the loaded model and the engine's limits to the worker; subclasses implement
-        it."""
+        """Return the message that reports the model and the engine's limits to the worker; subclasses implement it."""
         return Ready(
             max_model_len=self._max_tokens,
             vocab_size=self.vocab_size,
@@ -91,8 +90,7 @@ class InputEngine(ABC, Generic[R, E]):
         )
 
     def add(self, request: R) -> None:
-        """Queue the inputs of an embedding or score request for the next steps, except those that
-        `request.done` lists."""
+        """Queue the inputs of an embedding or score request for the next steps, except those in `request.done`."""
         self._requests[request.id] = request
         self._batcher.add(request.id, request.token_ids, without=frozenset(request.done))
 

@@ -66,8 +66,7 @@ class DecoderStack(nn.Module):
         self.norm = RMSNorm(hidden, config.norm_eps, dtype=dtype)
 
     def forward(self, token_ids: Tensor, rotation: Rotation, attention: StepAttention) -> Tensor:
-        """Compute the final hidden states of T packed tokens through all layers: token ids [T] to [T, hidden], after
-        the norm.
+        """Compute the final hidden states, after the norm, of T packed tokens: token ids [T] to [T, hidden].
 
         The tokens' keys and values are written to the KV cache.
         """
@@ -101,8 +100,7 @@ class Decoder(nn.Module):
         self.rotary = self.rotary.to(device)
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute the final hidden states of T packed tokens of a step, by their ids and positions ([T] each): [T,
-        hidden].
+        """Compute the final hidden states, [T, hidden], of T packed tokens by their ids and positions ([T] each).
 
         The tokens' keys and values are written to the KV cache of `attention`.
         """
@@ -110,7 +108,6 @@ class Decoder(nn.Module):
         return out
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute the logits of the next token from R final hidden states: [R, hidden] to [R, vocabulary size]
-        float32."""
+        """Compute the next token's logits from R final hidden states: [R, hidden] to [R, vocabulary size] float32."""
         head = self.model.embed_tokens if self.tied_embeddings else self.lm_head
         return head.scores(hidden)

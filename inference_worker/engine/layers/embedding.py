@@ -19,6 +19,5 @@ class Embedding(nn.Module):
         return F.embedding(token_ids, self.weight)
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """Return the logits of R hidden states, with the embedding table as output head: [R, hidden] to [R, vocab]
-        float32."""
+        """Return logits, with the embedding table as output head: [R, hidden] states to [R, vocab] float32."""
         return F.linear(hidden, self.weight).float()

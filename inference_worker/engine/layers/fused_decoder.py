@@ -32,8 +32,7 @@ class FusedDecoder:
         self._following = [*(layer.input_layernorm for layer in self._layers[1:]), decoder.model.norm]
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
-        """Compute the final hidden states of T packed tokens of a step, by their ids and positions ([T] each): [T,
-        hidden].
+        """Compute the final hidden states, [T, hidden], of T packed tokens by their ids and positions ([T] each).
 
         The tokens' keys and values are written to the KV cache of `attention`.
         """
@@ -47,8 +46,7 @@ class FusedDecoder:
         return normed
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute the logits of the next token from R final hidden states: [R, hidden] to [R, vocabulary size]
-        float32."""
+        """Compute the next token's logits from R final hidden states: [R, hidden] to [R, vocabulary size] float32."""
         return self._decoder.logits(hidden)
 
 
@@ -66,8 +64,7 @@ def _attend(module: SelfAttention, x: Tensor, rotation: Rotation, attention: Ste
 
 
 def add_norm(stream: Tensor, delta: Tensor, norm: RMSNorm) -> Tensor:
-    """Add `delta` to the residual `stream` (both [T, hidden]) in place, and return the sum normalised by the layer
-    `norm`.
+    """Add `delta` to the residual `stream` (both [T, hidden]) in place; return the sum normalised by the layer `norm`.
 
     One Triton kernel does both.
     """

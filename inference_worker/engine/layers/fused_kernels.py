@@ -11,8 +11,7 @@ import triton.language as tl
 
 @triton.jit
 def add_norm_kernel(out_ptr, stream_ptr, delta_ptr, weight_ptr, eps, WIDTH: tl.constexpr, PADDED: tl.constexpr):
-    """Triton kernel that adds `delta` to the residual stream in place, and writes the normalised sum (`RMSNorm`) to
-    `out`.
+    """Triton kernel that adds `delta` to the residual stream in place, and writes the sum's `RMSNorm` to `out`.
 
     Grid: (T,). All but the weight are [T, WIDTH]. PADDED: the power of two above WIDTH.
     """

@@ -35,8 +35,7 @@ class MergedLinear(Linear):
         self.parts = dict(parts)
 
     def views(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield each merged projection's weight and bias as views of the merged parameters, with their names in
-        checkpoints.
+        """Yield each merged projection's weight and bias, named as in checkpoints: views of the merged parameters.
 
         A name is such as `q_proj.weight`. Used to load the parts, which checkpoints store apart.
         """

@@ -39,8 +39,7 @@ class GatedMLP(nn.Module):
         self.activation = ACTIVATIONS[activation]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Compute the feed-forward layer, `down(act(gate(x)) * up(x))`, for T packed tokens: [T, hidden] to [T,
-        hidden]."""
+        """Compute the feed-forward layer `down(act(gate(x)) * up(x))` of packed tokens: [T, hidden] to [T, hidden]."""
         gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
         out: Tensor = self.down_proj(self.activation(gate) * up)
         return out

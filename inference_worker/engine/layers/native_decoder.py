@@ -115,8 +115,7 @@ class NativeDecoder:
         return states
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Compute the logits of the next token from R final hidden states: [R, hidden] to [R, vocabulary size]
-        float32."""
+        """Compute the next token's logits from R final hidden states: [R, hidden] to [R, vocabulary size] float32."""
         return self._kernels.linear(self._head, hidden.contiguous())
 
     def _bind_cache(self, cache: KVCache) -> ModelStruct:

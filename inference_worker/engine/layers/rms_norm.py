@@ -16,8 +16,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return `x` with each vector of its last dimension divided by its root mean square and multiplied by the
-        weight.
+        """Return `x` with each vector of its last dimension divided by its root mean square, times the weight.
 
         The shape stays the same.
         """

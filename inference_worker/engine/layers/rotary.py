@@ -81,10 +81,10 @@ def rotary_from_config(config: PreTrainedConfig, head_size: int) -> Rotary:
 
 
 def max_context_length(config: PreTrainedConfig) -> int:
-    """Return the longest context in tokens that a model configuration allows, rotary scaling included (as vLLM derives
-    it).
+    """Return the longest context in tokens that a model configuration allows, rotary scaling included.
 
-    With longrope it is the original context: beyond it `transformers` changes the frequencies of a whole batch.
+    It is derived as in vLLM. With longrope it is the original context: beyond it `transformers` changes the frequencies
+    of a whole batch.
     """
     longest = int(config.max_position_embeddings)
     rope = getattr(config, "rope_parameters", None) or {}

@@ -25,8 +25,7 @@ _DEPTHS = frozenset({"num_hidden_layers", "num_layers", "n_layer", "n_layers"})
 
 
 def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) -> CausalLM:
-    """Load the model in the safetensors folder or GGUF file `source` onto `device`, with weights as `dtype`; return the
-    model.
+    """Load the model in the safetensors folder or GGUF file `source` onto `device`, with weights as `dtype`.
 
     Raises:
         UnsupportedModel: the engine does not support the model.

@@ -151,8 +151,7 @@ class _PrecomputedBody(nn.Module):
         return self
 
     def forward(self, *_: Any, precomputed_hidden: Tensor, **__: Any) -> BaseModelOutputWithPast:
-        """Return the hidden states that were computed before, so that `transformers` only applies the model's output
-        head."""
+        """Return the precomputed hidden states, so that `transformers` only applies the model's output head."""
         return _PrecomputedOutput(last_hidden_state=precomputed_hidden)
 
 

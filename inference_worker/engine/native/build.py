@@ -46,8 +46,7 @@ class InstructionSet:
     flags: tuple[str, ...]
 
     def missing(self) -> list[str]:
-        """Return the names of the processor features that this instruction set needs and this processor lacks; empty if
-        none."""
+        """Return the processor features that this instruction set needs and this processor lacks; empty if none."""
         return [name for name in self.needed if not torch.cpu.get_capabilities().get(name)]
 
 
@@ -160,8 +159,7 @@ def _compile(compiler: str, flags: tuple[str, ...], target: Path, timeout: float
 
 
 def main(arguments: list[str]) -> None:
-    """Run `python -m inference_worker.engine.native.build [--all]`: compile the CPU kernels, and print the libraries'
-    paths.
+    """Run `python -m inference_worker.engine.native.build [--all]`: compile the CPU kernels, print library paths.
 
     Without a compiler or a usable processor it prints the reason; with `--all` that is an error.
     """

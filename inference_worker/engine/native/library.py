@@ -227,8 +227,7 @@ class Kernels:
         first: int = 0,
         wakeup_fd: int = NO_DESCRIPTOR,
     ) -> int:
-        """Compute a decoder's layers from number `first` on, and the final norm, over the hidden states in `rows`, in
-        place.
+        """Compute a decoder's layers from number `first` on, and the final norm, over the states in `rows`, in place.
 
         Args:
             model: the model's structures, with the addresses of its cache.

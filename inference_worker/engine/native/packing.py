@@ -43,8 +43,7 @@ class Int8Values:
 
     @staticmethod
     def of(weight: Tensor) -> Int8Values:
-        """Quantise an [out, in] weight to int8, symmetrically in groups of 32 inputs, whose largest magnitude becomes
-        127."""
+        """Quantise an [out, in] weight to int8 in groups of 32 inputs: symmetric, the largest magnitude becomes 127."""
         groups = weight.float().view(weight.shape[0], -1, GROUP)
         # Scales are rounded first, because the kernel multiplies codes by the rounded scale.
         scales = (groups.abs().amax(dim=-1) / 127).half().float()
@@ -69,8 +68,7 @@ def concatenate(parts: Sequence[Values]) -> Values:
 
 
 def interleave_rows(rows: Tensor, every: int) -> Tensor:
-    """Interleave the two halves of a tensor's rows: `every` rows of the first half, as many of the second, and
-    so on."""
+    """Interleave the halves of a tensor's rows: `every` rows of the first, as many of the second, and so on."""
     return rows.view(2, -1, every, *rows.shape[1:]).transpose(0, 1).flatten(0, 2)
 
 
@@ -107,8 +105,7 @@ class PackedWeight:
 
 
 def pack(values: Values, bias: Tensor | None = None, *, panel: int, row_bits: int = 16) -> PackedWeight:
-    """Return a copy of a weight and its bias in the CPU kernels' layout, in panels of `panel` outputs
-    (`Kernels.panel`).
+    """Return a copy of a weight and its bias in the CPU kernels' layout: panels of `panel` outputs (`Kernels.panel`).
 
     `row_bits`: bits of the activations (16 or 8) with which an integer weight is multiplied.
     """

@@ -37,8 +37,7 @@ class AllowedTokens:
         return cls(rows) if rows else None
 
     def apply(self, logits: Tensor) -> None:
-        """Set the logits of all tokens that these rows do not allow to -inf, in place; `logits` are the batch's
-        [R, V]."""
+        """Set the logits of tokens that these rows do not allow to -inf, in place; `logits` are the batch's [R, V]."""
         for row, ids in self.rows:
             kept = logits[row, ids]
             logits[row].fill_(NEVER)

@@ -16,8 +16,7 @@ _LAST = 0x7FFFFFFF
 
 
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the `count` highest scores of each row, best first, and the token ids of these: [R, V] float32 to two [R,
-    count]."""
+    """Return each row's `count` highest scores, best first, and their token ids: [R, V] float32 to two [R, count]."""
     vocabulary = scores.shape[1]
     if vocabulary % GROUP or count * GROUP * 4 > vocabulary:
         keys = _keys(scores, torch.arange(vocabulary, device=scores.device))

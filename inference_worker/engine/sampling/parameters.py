@@ -49,8 +49,7 @@ class RandomRows:
     def of(
         cls, row_sampling: Rows[RowSampling], row_numbers: list[int], device: torch.device, *, truncated: bool
     ) -> RandomRows | None:
-        """Collect the sampling parameters of a batch's rows `row_numbers`, which are sampled at random; `None` if there
-        are none.
+        """Collect the sampling parameters of `row_numbers`, a batch's rows sampled at random; `None` if there are none.
 
         `row_sampling` has the parameters of all rows. With `truncated` top_k, min_p and top_p are collected too.
         """
@@ -104,8 +103,7 @@ class SamplingParameters:
 
     @classmethod
     def of(cls, row_sampling: list[RowSampling], device: torch.device) -> SamplingParameters:
-        """Collect the sampling parameters of all rows of a batch in tensors on `device`; `None` for a feature that no
-        row uses."""
+        """Collect the sampling parameters of a batch's rows in tensors on `device`; `None` for an unused feature."""
         wanted = [sampling for sampling, _ in row_sampling]
         sampled = [row for row, p in enumerate(wanted) if p.temperature >= GREEDY_BELOW]
         truncated = [row for row in sampled if is_truncated(wanted[row])]

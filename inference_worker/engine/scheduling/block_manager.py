@@ -54,8 +54,7 @@ class BlockManager:
         return self._cache.match(sequence.block_hashes[:count])
 
     def can_admit(self, sequence: Sequence, prefix: list[int]) -> bool:
-        """Return whether free blocks suffice for all known tokens of `sequence`, if it starts with the cached blocks
-        `prefix`."""
+        """Return whether free blocks suffice for `sequence`'s known tokens, if it starts with the cached `prefix`."""
         revived = sum(not self._references[block] for block in prefix)
         return self.blocks_for(len(sequence.token_ids)) - len(prefix) <= len(self._free) - revived
 
@@ -72,8 +71,7 @@ class BlockManager:
     # --- Growth -------------------------------------------------------------------------------------
 
     def can_extend(self, sequence: Sequence, end: int) -> bool:
-        """Return whether free blocks suffice to compute the first `end` tokens of `sequence`, a copy-on-write
-        included."""
+        """Return whether free blocks suffice to compute `sequence`'s first `end` tokens, a copy-on-write included."""
         missing = self.blocks_for(end) - len(sequence.block_table)
         return missing + (self._shared_write(sequence) is not None) <= len(self._free)
 
@@ -104,8 +102,7 @@ class BlockManager:
         return copies
 
     def trim(self, sequence: Sequence) -> None:
-        """Free the blocks of `sequence` beyond its computed tokens, after drafts were rejected or the sequence ended
-        early."""
+        """Free the blocks of `sequence` beyond its computed tokens, after rejected drafts or an early end."""
         kept = self.blocks_for(sequence.computed)
         self._release(sequence.block_table[kept:])
         del sequence.block_table[kept:]
@@ -118,8 +115,7 @@ class BlockManager:
         return None
 
     def publish(self, sequence: Sequence) -> None:
-        """Register the full blocks of `sequence` that were computed since the last call in the prefix cache,
-        for reuse."""
+        """Register in the prefix cache the full blocks of `sequence` that were computed since the last call."""
         full = sequence.computed // self.block_size
         if full > sequence.published:
             extend_hashes(sequence, full, self.block_size)
@@ -130,8 +126,7 @@ class BlockManager:
     # --- Sharing and release ------------------------------------------------------------------------
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
-        """Let `child`, which holds no blocks, share all blocks of `parent`, and count as many of its tokens as
-        computed."""
+        """Let `child`, which holds no blocks, share all blocks of `parent`; as many of its tokens count as computed."""
         self._acquire(parent.block_table)
         child.block_table = parent.block_table[:]
         child.block_hashes = parent.block_hashes[: parent.computed // self.block_size]

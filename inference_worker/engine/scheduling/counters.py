@@ -49,8 +49,7 @@ class Counters(EngineLoad):
 
 
 def used_token_slots(running: Iterable[Sequence], blocks: BlockManager) -> int:
-    """Return how many KV cache token slots hold tokens: the slots of used blocks, less the unfilled ends of last
-    blocks."""
+    """Return how many KV cache slots hold tokens: the slots of used blocks, less the unfilled ends of last blocks."""
     empty = {
         sequence.block_table[-1]: len(sequence.block_table) * blocks.block_size - sequence.computed
         for sequence in running

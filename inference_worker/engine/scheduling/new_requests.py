@@ -16,8 +16,7 @@ from inference_worker.structured.matcher import Matcher
 
 
 def rejection_reason(request: GenerationRequest, limits: EngineLimits) -> str | None:
-    """Return why the engine can never run `request` within `limits` (its length, counts or token ids); `None` if it
-    can."""
+    """Return why `request` can never run within `limits` (its length, counts or token ids); `None` if it can."""
     prompt, most = len(request.prompt_ids), request.sampling.max_tokens
     if not prompt:
         return "the prompt is empty"

@@ -49,8 +49,7 @@ class PrefixCache:
         return blocks
 
     def publish(self, block: int, digest: bytes) -> None:
-        """Register the cache block `block` under its chained hash `digest`, unless another block has that hash
-        already."""
+        """Register the cache block `block` under its chained hash `digest`, unless another block has that hash."""
         if digest not in self._block_of:
             self._block_of[digest] = block
             self._hash_of[block] = digest

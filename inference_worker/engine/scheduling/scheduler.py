@@ -91,8 +91,7 @@ class Scheduler:
             self.waiting.push(due[0])
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop the request with the id `request`, or only its choice `choice`, and free its KV blocks; unknown ids are
-        ignored."""
+        """Drop request `request`, or only its choice `choice`, and free its KV blocks; unknown ids are ignored."""
         dropped = [s for s in self._choices.get(request, ()) if choice is None or s.choice == choice]
         for sequence in dropped:
             if sequence.siblings:
@@ -119,8 +118,7 @@ class Scheduler:
         return failures
 
     def load(self) -> EngineLoad:
-        """Return the scheduler's load for the worker's metrics: totals since start-up, current numbers of sequences and
-        KV blocks."""
+        """Return the load for the worker's metrics: totals since start-up, current numbers of sequences and blocks."""
         live = sum(map(len, self._choices.values()))
         return self._counters.to_load(
             running=len(self.running),

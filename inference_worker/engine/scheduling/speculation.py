@@ -74,8 +74,7 @@ class Speculation:
         self._lookups: dict[Sequence, PromptLookup] = {}
 
     def drafts(self, entries: list[ScheduledSequence], rows: int, budget: int) -> dict[int, list[int]]:
-        """Return the draft tokens that are worth computing in a step, as lists by the index of the entry that they
-        follow.
+        """Return the draft tokens worth computing in a step, as lists by the index of the entry that they follow.
 
         Args:
             entries: the planned entries, of `rows` tokens in all; only those that decode get drafts.
@@ -118,8 +117,7 @@ class NoSpeculation(Speculation):
 
 
 def append_accepted(sequence: Sequence, tokens: list[int], drafts: tuple[int, ...]) -> int:
-    """Append the tokens that a step sampled to `sequence`, up to the first that differs from its draft or ends the
-    choice.
+    """Append a step's sampled tokens to `sequence`, up to the first that differs from its draft or ends the choice.
 
     Args:
         tokens: the sampled tokens, one more than `drafts`; empty if none was sampled.

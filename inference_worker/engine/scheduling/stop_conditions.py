@@ -21,8 +21,7 @@ def finish_reason(sequence: Sequence) -> EngineFinishReason | None:
 
 
 def append_decoded(sequence: Sequence, tokens: list[int]) -> int:
-    """Append the tokens that several decode steps sampled to a sequence without a grammar, up to the one that ends the
-    choice.
+    """Append the tokens of several decode steps to a sequence without a grammar, up to the one that ends the choice.
 
     Returns:
         The number of tokens appended.

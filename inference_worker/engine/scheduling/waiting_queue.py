@@ -50,8 +50,7 @@ class WaitingQueue:
             self._fair_queue.discard(sequence.tenant, sequence.requester, sequence)
 
     def charge(self, sequence: Sequence, *, prompt: int = 0, output: int = 0) -> None:
-        """Record that tokens of a sequence were computed, so that other tenants and requesters are admitted before its
-        own.
+        """Record that tokens of a sequence were computed, so that other tenants and requesters are admitted first.
 
         Args:
             prompt: number of prompt tokens computed.

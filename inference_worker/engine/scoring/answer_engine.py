@@ -69,8 +69,7 @@ class _ScheduledInput(ScheduledSequence):
 
     @property
     def states_needed(self) -> int:
-        """Number of this input's last tokens in the step whose final hidden states are read, from the first scored one
-        on."""
+        """Number of this input's tokens in the step whose final states are read: all from the first scored one on."""
         return self.count - self.rows[0] if self.rows else 0
 
 
@@ -166,8 +165,7 @@ class AnswerScoringEngine:
         return failures
 
     def load(self) -> EngineLoad:
-        """Return the engine's load for the worker's metrics: waiting inputs, KV blocks, computed tokens and prefix
-        cache hits."""
+        """Return the load for the worker's metrics: waiting inputs, KV blocks, computed tokens, prefix cache hits."""
         return EngineLoad(
             running=len(self._running),
             waiting=sum(map(len, self._waiting.values())),

@@ -17,8 +17,7 @@ class ScoreBank(PrefixCache):
         self._logits: dict[bytes, dict[int, float]] = {}
 
     def store(self, digest: bytes, position: int, logit: float) -> None:
-        """Keep the logit at `position` of a sequence with the cached block whose hash is `digest`, as long as that is
-        cached."""
+        """Keep the logit at `position` of a sequence as long as the block with the hash `digest` is cached."""
         if digest in self._block_of:
             self._logits.setdefault(digest, {})[position] = logit
 
@@ -27,8 +26,7 @@ class ScoreBank(PrefixCache):
         return self._logits.get(digest, {})
 
     def evict(self, block: int) -> None:
-        """Remove a block that will be overwritten from the prefix cache, with its logits; does nothing for other
-        blocks."""
+        """Remove a block that will be overwritten, with its logits, from the prefix cache; ignores other blocks."""
         if block in self:
             self._logits.pop(self._hash_of[block], None)
         super().evict(block)
@@ -37,8 +35,7 @@ class ScoreBank(PrefixCache):
 def scored_prefix(
     bank: ScoreBank, sequence: Sequence, prefix: list[int], positions: list[int], block_size: int
 ) -> tuple[list[int], dict[int, float]]:
-    """Return the leading cached blocks with which an input can start without losing scores, and their logits by
-    position.
+    """Return the leading cached blocks that an input can reuse without losing scores, and their logits by position.
 
     All wanted logits of these blocks are known; the list ends before the first block with an unknown one.
 

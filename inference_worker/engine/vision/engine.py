@@ -117,8 +117,7 @@ class VisionEngine:
             self._enqueue(request, [])
 
     def abort(self, request: str, choice: int | None = None) -> None:
-        """Drop the request with the id `request`, or only its choice `choice`, and free its memory; unknown ids are
-        ignored."""
+        """Drop request `request`, or only its choice `choice`, and free its memory; unknown ids are ignored."""
         if choice is None:
             self._compilations.abort(request)
         for queue in (self._running, self._waiting):
@@ -143,8 +142,7 @@ class VisionEngine:
         return [] if event is None else [event]
 
     def has_work(self) -> bool:
-        """Return whether any request is unfinished (waiting, running, or its grammar compiles), so that `step` should
-        be called."""
+        """Return whether `step` should be called: a request is waiting or running, or its grammar compiles."""
         return bool(self._running or self._waiting or self._compilations)
 
     def load(self) -> EngineLoad:

@@ -67,8 +67,7 @@ class ImageProcessing:
 
     @classmethod
     def load(cls, folder: Path) -> ImageProcessing:
-        """Load the image processor of the vision-language model in `folder`, by `transformers` and without the folder's
-        code.
+        """Load a vision-language model's image processor from `folder` by `transformers`, without the folder's code.
 
         Raises:
             UnsupportedModel: `transformers` has no processor for it, or needs packages that are not installed.
@@ -96,8 +95,7 @@ class ImageProcessing:
             raise ImageRejected(0, Refusal.SIZE) from error
 
     def measure(self) -> ReaderReady:
-        """Return what all images have in common for this model, found by processing images of extreme sizes, and two at
-        once.
+        """Return what all images have in common for this model, by processing images of extreme sizes, and two at once.
 
         It has the longest text of an image, and the names, types and shapes of the arrays.
 

@@ -78,8 +78,7 @@ class VisionModel:
         return ModelState(DynamicCache(config=self._model.config.get_text_config()))
 
     def compute(self, state: ModelState, token_ids: Iterable[int], inputs: Iterable[ModelInput] = ()) -> Tensor:
-        """Compute the next tokens of one sequence, update its `state`, and return the logits after the last token, [1,
-        vocab].
+        """Compute a sequence's next tokens, update its `state`; return the logits after the last token, [1, vocab].
 
         `inputs` are the arrays of all images of the prompt, for the sequence's first call. The logits are float32.
         """
@@ -91,8 +90,7 @@ class VisionModel:
         return logits[:, -1].float()
 
     def verify(self, images: ImageProcessing) -> None:
-        """Check the loaded model: two conversations with images, computed token by token in turn, must give the right
-        logits.
+        """Check that two conversations with images, computed token by token in turn, get the right logits.
 
         The right ones are those of each conversation computed at once.
 

@@ -58,8 +58,7 @@ class DeclaredArray(msgspec.Struct, frozen=True, array_like=True):
     """Length of each axis; `None`: it depends on the images."""
 
     def admits(self, array: ModelInput) -> bool:
-        """Return whether `array`, which the image process returned, has the declared name, type and shape, and as much
-        data."""
+        """Return whether `array` of the image process has the declared name, type and shape, and as much data."""
         return (
             (array.name, array.dtype, len(array.shape)) == (self.name, self.dtype, len(self.shape))
             and all(
@@ -145,8 +144,7 @@ def main(folder: str) -> None:
 
 
 def answer_prompts(processing: Processing, pipe: Connection) -> None:
-    """Read the images of each prompt that arrives on `pipe`, one prompt at a time in a confined child, and send the
-    answer.
+    """Read the images of each prompt from `pipe` in a confined child, one prompt at a time, and send the answer.
 
     Runs until the worker closes `pipe`.
 

@@ -68,26 +68,22 @@ class GGUFFile:
         self._factors = self._infos.pop(ROPE_FACTORS, None)
 
     def config(self) -> PreTrainedConfig:
-        """Return the model configuration in the GGUF's metadata, converted to the Hugging Face configuration of its
-        family."""
+        """Return the GGUF's model configuration, converted to the Hugging Face configuration of its family."""
         try:
             return _config(self.header, set(self._infos))
         except KeyError as error:
             raise BadWeights(f"{self.path} lacks the key {error}") from error
 
     def rope_factors(self) -> Tensor | None:
-        """Return the factors by which rotary frequencies are divided (llama3 scaling), [head size / 2]; `None` if
-        absent."""
+        """Return the factors that divide rotary frequencies (llama3 scaling), [head size / 2]; `None` if absent."""
         return None if self._factors is None else self._read(self._factors)
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Return the shape of every tensor of the GGUF by its Hugging Face name, read from the header without loading
-        any data."""
+        """Return each GGUF tensor's shape by its Hugging Face name, from the header without loading any data."""
         return {name: info.shape for name, info in self._infos.items()}
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield every tensor of the GGUF with its Hugging Face name, one at a time, on the CPU, dequantised to
-        float32."""
+        """Yield each GGUF tensor with its Hugging Face name, one at a time, on the CPU, dequantised to float32."""
         heads = self._permuted_heads()
         for name, info in self._infos.items():
             tensor = self._read(info)

@@ -50,8 +50,7 @@ class SafetensorsFolder:
         self.shards = _shards(folder)
 
     def shapes(self) -> Mapping[str, Shape]:
-        """Return the shape of every tensor in the folder's shards by name, read from headers without loading
-        any data."""
+        """Return the shape of every tensor in the folder's shards by name, from headers without loading any data."""
         found: dict[str, Shape] = {}
         for shard in self.shards:
             with _open_shard(shard) as file:
@@ -59,8 +58,7 @@ class SafetensorsFolder:
         return found
 
     def tensors(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
-        """Yield each tensor in the folder's shards whose name begins with `prefix`, with its name, one at a time, on
-        the CPU."""
+        """Yield the folder's tensors whose names begin with `prefix`, with their names, one at a time, on the CPU."""
         for shard in self.shards:
             with _open_shard(shard) as file:
                 for name in file.keys():  # noqa: SIM118
@@ -79,13 +77,11 @@ class BaseModel:
         self._alone = not any(name.startswith(self._PREFIX) for name in checkpoint.shapes())
 
     def shapes(self) -> Mapping[str, Shape]:
-        """Return the shape of every tensor of the base model by name, without the tensors of heads; no data is
-        loaded."""
+        """Return the shape of each base model tensor by name, without the tensors of heads; no data is loaded."""
         return {found: shape for name, shape in self._checkpoint.shapes().items() if (found := self._name(name))}
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield every tensor of the base model with its name, one at a time, on the CPU, without the tensors of
-        heads."""
+        """Yield each base model tensor with its name, one at a time, on the CPU, without the tensors of heads."""
         for name, tensor in self._checkpoint.tensors():
             if found := self._name(name):
                 yield found, tensor

@@ -41,8 +41,7 @@ class EmbeddingProcessor:
 
     @classmethod
     def of(cls, folder: Path) -> EmbeddingProcessor:
-        """Create the text side of the embedding model in `folder` from its tokenizer files, and start its tokeniser
-        threads.
+        """Create the text side of the embedding model in `folder` from its tokenizer files; start tokeniser threads.
 
         Raises:
             ModelNotFound: there is no tokenizer.
@@ -60,8 +59,7 @@ class EmbeddingProcessor:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, ready: Ready) -> EmbeddingRequest:
-        """Tokenise and validate the inputs of one embedding job in a thread, and return its engine request with
-        `request_id`.
+        """Tokenise and validate an embedding job's inputs in a thread; return its engine request with `request_id`.
 
         `ready` has the engine's limits.
 

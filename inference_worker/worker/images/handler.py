@@ -36,8 +36,7 @@ class ImageAttempt(EngineAttempt):
 
     @property
     def usage(self) -> Usage:
-        """Usage of the job so far: number of images released to the gateway, by size, those of earlier attempts
-        included."""
+        """Usage of the job so far: number of images released to the gateway, by size, earlier attempts included."""
         drawn = self.request.n - len(self.missing) if isinstance(self.request, ImageRequest) else 0
         units = {self.request.size: drawn} if isinstance(self.request, ImageRequest) and drawn else {}
         return Usage(prompt_tokens=0, units=units)

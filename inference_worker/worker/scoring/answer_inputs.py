@@ -33,8 +33,7 @@ class AnswerInputs(ABC):
     """Most tokens that the format adds to a step."""
 
     def inputs(self, prompt: ScorePrompt, limit: int | None) -> Iterator[ScoreInput]:
-        """Yield the engine input of each answer of a score job: token ids, and the positions to score; tokenised one by
-        one.
+        """Yield the engine input of each answer of a score job: token ids and positions to score; tokenised one by one.
 
         `limit`, the client's limit on tokens, must be `None`: answers can't be truncated.
 

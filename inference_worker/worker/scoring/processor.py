@@ -79,8 +79,7 @@ class ScoringProcessor:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, ready: Ready) -> ScoreRequest:
-        """Tokenise and validate the candidates of one score job in a thread, and return its engine request with
-        `request_id`.
+        """Tokenise and validate a score job's candidates in a thread; return its engine request with `request_id`.
 
         `ready` has the engine's limits.
 

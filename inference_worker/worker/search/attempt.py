@@ -41,8 +41,7 @@ class SearchAttempt(GenerationAttempt, SteppedAttempt):
         return bool(self.continuations)
 
     def outstanding(self) -> list[EngineRequest]:
-        """Return the engine requests of the continuations without what is generated, to be submitted to a restarted
-        engine."""
+        """Return the continuations' engine requests, less what is generated, for a restarted engine."""
         return [each.outstanding() for each in self.continuations.values()]
 
     def next_request_id(self) -> str:

@@ -42,8 +42,7 @@ class SearchHandler(GenerationHandler):
         self._results = ResultSandbox()
 
     def open(self, job: Job, delivery: Delivery) -> GenerationAttempt:
-        """Create this worker's attempt at `job`, which the queue message `delivery` brought; `begin` starts the
-        attempt.
+        """Create this worker's attempt at `job`, which the queue message `delivery` brought; `begin` starts it.
 
         A job with a search gets a `SearchAttempt`.
         """

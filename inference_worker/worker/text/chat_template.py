@@ -235,14 +235,12 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
         return "".join(pieces)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """Return an attribute that a chat template reads, as Jinja's sandbox permits it, if the time limit is not
-        exceeded."""
+        """Return an attribute that a chat template reads, by Jinja's sandbox rules and within the time limit."""
         self._check_deadline()
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """Return an item that a chat template reads, as Jinja's sandbox permits it, if the time limit is not
-        exceeded."""
+        """Return an item that a chat template reads, by Jinja's sandbox rules and within the time limit."""
         self._check_deadline()
         return super().getitem(obj, argument)
 
@@ -252,8 +250,7 @@ class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
         return super().call(*args, **kwargs)
 
     def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
-        """Compute a binary operator of a chat template, if the time limit is not exceeded and the result's size is
-        bounded."""
+        """Compute a chat template's binary operator, within the time limit and if the result's size is bounded."""
         self._check_deadline()
         if not _is_bounded(operator, left, right):
             raise _LimitExceeded(f"a result of '{operator}' is too large")

@@ -8,8 +8,7 @@ from router.messages import TokenAlternative, TokenLogprob
 
 
 def token_logprob(tokenizer: Tokenizer, logprobs: PositionLogprobs) -> TokenLogprob:
-    """Convert the log probabilities at one position (chosen token, alternatives) to the API's form with the tokens'
-    texts."""
+    """Convert one position's log probabilities (chosen token, alternatives) to the API's form with tokens' texts."""
     return TokenLogprob(
         _alternative(tokenizer, logprobs.chosen), [_alternative(tokenizer, one) for one in logprobs.top]
     )

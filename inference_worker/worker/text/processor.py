@@ -109,8 +109,7 @@ class TextProcessor:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, limits: ModelLimits) -> GenerationRequest:
-        """Turn a text generation job into its engine request: render and tokenise the prompt, validate options and
-        grammar.
+        """Turn a generation job into its engine request: render and tokenise the prompt, validate options and grammar.
 
         A long prompt is tokenised in a thread.
 

@@ -20,8 +20,7 @@ class StopStrings:
 
     @property
     def held_back(self) -> int:
-        """Number of characters at the end of the text added so far that may begin a stop string, and so must not be
-        sent yet."""
+        """Number of characters at the end of the text so far that may begin a stop string, and must not be sent yet."""
         return max([automaton.matched for automaton in self._automata], default=0) if self._automata else 0
 
     def push(self, text: str) -> tuple[str, int] | None:

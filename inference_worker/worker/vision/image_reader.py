@@ -88,8 +88,7 @@ class ImageReader:
         return _tokens(first)
 
     async def read(self, files: list[bytes]) -> ImagesRead:
-        """Have the process read the image files of one prompt; return the texts of their tokens and the arrays for the
-        model.
+        """Have the process read one prompt's image files; return their tokens' texts and the arrays for the model.
 
         Raises:
             ImageRejected: an image can't be read, or not within the limits of CPU time and memory.

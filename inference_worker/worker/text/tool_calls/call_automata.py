@@ -38,8 +38,7 @@ class CallAutomaton(ABC):
 
     @abstractmethod
     def push(self, character: str) -> bool:
-        """Add one character; return false if the text is not a tool call, or if the call was complete before this
-        character.
+        """Add one character; return false if the text is no tool call, or the call was complete before it.
 
         Each notation implements this method.
         """
@@ -64,8 +63,7 @@ class JsonCall(CallAutomaton):
         self._step: Callable[[str], bool] = self._open
 
     def push(self, character: str) -> bool:
-        """Add one character of a call in JSON; return false if the text is no such call, or the call was complete
-        before."""
+        """Add a character of a call in JSON; return false if the text is no such call, or was complete before."""
         taken = not self.done and self._step(character)
         self._length += 1
         return taken
@@ -147,8 +145,7 @@ class NamedCall(CallAutomaton):
         self._head = ""
 
     def push(self, character: str) -> bool:
-        """Add one character of a call by name; return false if the text is no such call, or the call was complete
-        before."""
+        """Add a character of a call by name; return false if the text is no such call, or was complete before."""
         self._length += 1
         if self.arguments_at < 0:
             return self._arguments(character) if character == "{" else self._in_head(character)

@@ -42,8 +42,7 @@ def calls_grammar(tools: Sequence[Mapping[str, Any]], *, parallel: bool) -> Gram
 
 
 def calls_or_response_grammar(tools: Sequence[Mapping[str, Any]], response: Grammar, *, parallel: bool) -> Grammar:
-    """Build the grammar of an output that is either calls of `tools`, as `calls_grammar`, or matches the client's
-    `response`.
+    """Build the grammar of either calls of `tools`, as `calls_grammar`, or text that matches the client's `response`.
 
     Raises:
         PromptRejected: `response` is not a grammar of JSON.

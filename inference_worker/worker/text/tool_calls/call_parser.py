@@ -53,8 +53,7 @@ class ToolCallParser:
         return self.calls > 0 and not (self._broken or self._incomplete)
 
     def push(self, text: str) -> list[Span]:
-        """Add generated text; return the spans (text, arguments, markup) that are now decided, of it and of held-back
-        text.
+        """Add generated text; return the spans (text, arguments, markup) now decided, of it and of held-back text.
 
         Once the parser is `finished`, further text is ignored.
         """

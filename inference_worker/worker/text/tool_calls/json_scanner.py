@@ -46,8 +46,7 @@ class JsonScanner:
         return not self.done and self._step(character)
 
     def skip(self, text: str, at: int) -> int:
-        """Consume the characters of `text` from index `at` on that are certainly within a JSON string; return their
-        number."""
+        """Consume the characters of `text` from index `at` that are certainly in a JSON string; return their number."""
         return _PLAIN.match(text, at).end() - at if self._step == self._in_string else 0  # type: ignore[union-attr]
 
     # Before a value

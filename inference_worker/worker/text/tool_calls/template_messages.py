@@ -36,8 +36,7 @@ For each function call, return a json object with function name and arguments wi
 
 
 def with_parsed_arguments(message: Message) -> Message:
-    """Return a copy of a message in which the arguments of its tool calls are objects, where they are JSON objects as
-    text."""
+    """Return a copy of a message in which tool calls' arguments are objects, where they are JSON objects as text."""
     calls = message.get("tool_calls")
     return {**message, "tool_calls": [_with_object(call) for call in calls]} if calls else message
 
@@ -65,8 +64,7 @@ def _depth_within(value: Any, limit: int) -> bool:
 
 
 def with_short_ids(messages: Sequence[Message]) -> list[Message]:
-    """Return copies of the messages in which tool call ids are nine letters and digits, as Mistral's templates
-    require."""
+    """Return copies of messages in which tool call ids are nine letters and digits, as Mistral's templates require."""
     return [_with_short_ids(message) for message in messages]
 
 
@@ -86,8 +84,7 @@ def _short(id_: str) -> str:
 
 
 def as_plain_messages(messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[Message]:
-    """Return a conversation whose tools, calls and results are text in Hermes markup, for chat templates without
-    tools."""
+    """Return a conversation with tools, calls and results as Hermes markup text, for chat templates without tools."""
     plain: list[Message] = []
     for is_result, group in groupby(messages, key=lambda message: message.get("role") == "tool"):
         if is_result:
