@@ -42,13 +42,13 @@ class Scorer(Protocol):
 
 
 async def search(generator: Endpoint, scorer: Scorer, question: str, prompt: str, size: SearchSize) -> str:
-    """Run a beam search for the answer of `question` by requests to the server `generator`; return the best path's
-    text.
+    """Run a beam search for the answer of `question` by HTTP requests, and return the best path's text.
 
     Args:
+        generator: the server of the generating model.
         scorer: requests scores from a verifier's server.
         prompt: the question in the model's chat template.
-        seed: of the first step; each step adds one.
+        size: how many paths and steps.
     """
     async with open_session(generator) as http:
         paths: list[list[str]] = [[]]

@@ -15,8 +15,7 @@ STEP_TAG = "<extra_0>"
 
 
 def write_verifier(generator: Path, folder: Path) -> None:
-    """Write a verifier to `folder`, with the tokenizer, chat template and sizes of the model in `generator`, unless it
-    exists.
+    """Write a verifier to `folder`, unless it exists, with tokenizer, chat template and sizes of the model `generator`.
 
     Weights are random: how long a score takes does not depend on them.
     """

@@ -101,8 +101,7 @@ class SearchDriver:
         self._chosen: int | None = None
 
     def resume(self, steps: list[Step]) -> None:
-        """Restore the state of the search from the steps that an earlier attempt at the job released; call it before
-        `start`.
+        """Restore the search from the steps that an earlier attempt at the job released, before `start` is called.
 
         Steps that did not end, and steps of other kinds, are ignored.
         """
