@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedModel
@@ -172,15 +173,6 @@ def train_head(steps: Steps, decay: float) -> Head:
     return Head(own, bias.detach() - own @ mean)
 
 
-def roc_area(scores: Tensor, right: Tensor) -> float:
-    """Return the probability that a right answer has a higher score than a wrong one (the area under the ROC curve)."""
-    good, bad = scores[right > 0], scores[right == 0]
-    if not len(good) or not len(bad):
-        return float("nan")
-    higher = (good[:, None] > bad[None]).float() + 0.5 * (good[:, None] == bad[None]).float()
-    return float(higher.mean())
-
-
 def split(steps: Steps, seed: int) -> tuple[Steps, Steps]:
     """Return the steps of most tasks, and those of a share of `HELD_OUT`."""
     numbers = np.random.default_rng(seed).permutation(int(steps.tasks.max()) + 1)
@@ -243,7 +235,7 @@ def main(words: Sequence[str] | None = None) -> None:
     steps = step_states(base, AnswerReader(arguments.model, base.config.bos_token_id), tasks, answers)
     trained, held_out = split(steps, seed=1)
     head, last = train_head(trained, arguments.decay), held_out.last
-    area = roc_area(head.logits(held_out.states)[last], held_out.right[last])
+    area = roc_auc_score(held_out.right[last], head.logits(held_out.states)[last])
     print(f"{len(steps.right)} steps; {100 * float(steps.right[steps.last].mean()):.1f} % of the answers are right")
     print(f"area under the ROC curve, of whole answers to tasks that were held out: {area:.3f}")
     save(arguments.folder, arguments.model, base, train_head(steps, arguments.decay))
