@@ -13,6 +13,9 @@ import aiohttp
 
 from benchmarks.client import Endpoint, open_session
 
+MOST_CHOICES = 128
+"""Largest `n` of a completion request, as in OpenAI's specification; the first step may need several requests."""
+
 
 @dataclass(frozen=True)
 class SearchSize:
@@ -54,11 +57,15 @@ async def search(generator: Endpoint, scorer: Scorer, question: str, prompt: str
         paths: list[list[str]] = [[]]
         for _ in range(size.steps):
             count = size.expansions if paths[0] else size.paths * size.expansions
+            origins = [
+                (path, min(MOST_CHOICES, count - sent)) for path in paths for sent in range(0, count, MOST_CHOICES)
+            ]
             requests = [
-                _continuations(http, generator, prompt + "".join(path), count, size.step_tokens) for path in paths
+                _continuations(http, generator, prompt + "".join(path), choices, size.step_tokens)
+                for path, choices in origins
             ]
             found = await asyncio.gather(*requests)
-            candidates = [[*path, text] for path, texts in zip(paths, found, strict=True) for text in texts]
+            candidates = [[*path, text] for (path, _), texts in zip(origins, found, strict=True) for text in texts]
             scores = await scorer(http, question, candidates)
             order = sorted(range(len(candidates)), key=lambda index: -scores[index])
             paths = [candidates[index] for index in order[: size.paths]]
