@@ -2,7 +2,9 @@
 
 Three shapes with random weights, batches of 1 to 256 and prefills of 512 and 2,048 tokens, compared with the continuous
 batching of `transformers` in its default settings, and with the bound of the bytes that a decode step must read.
-Both get the same prompts, greedy, all at once, ends of sequence ignored. Each figure is the median of the repeats.
+Both get the same prompts, greedy, all at once, ends of sequence ignored. Each of our figures is the median of the
+repeats; `transformers`, which is far slower, runs once after a short warm-up, at some batch sizes only. `gpu.json` is
+written after each shape.
 
     --device cpu --quick    tests the program on a tiny model; its figures mean nothing.
 """
@@ -13,8 +15,9 @@ import argparse
 import gc
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaForCausalLM
@@ -22,7 +25,7 @@ from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaForCau
 from benchmarks.gpu_models import SHAPES, Shape, bandwidth, bytes_per_step, our_engine, their_model, weight_dtype
 from benchmarks.measures import median
 from benchmarks.report import print_rows
-from benchmarks.results import Row, make_result, write
+from benchmarks.results import RESULTS, Row, make_result, write
 from benchmarks.workloads import Request, fixed
 from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest
@@ -33,17 +36,32 @@ PREFILL_TOKENS = 16_384
 """Prompt tokens of one prefill measurement: 32 prompts of 512, 8 of 2,048."""
 
 
+class Case(NamedTuple):
+    """A load: `batch` requests at once, with tokens of each prompt and answer; one output token measures prefill."""
+
+    batch: int
+    prompt: int
+    outputs: int
+
+
 @dataclass(frozen=True)
 class Plan:
     """The sizes and repeats of the measurements."""
 
     shapes: list[Shape]
     batches: list[int]
+    peer_batches: list[int]
     prompt: int
     outputs: int
     prefills: list[int]
     prefill_tokens: int
     repeats: int
+
+    @property
+    def cases(self) -> list[Case]:
+        """The loads that are measured with each shape."""
+        decode = [Case(batch, self.prompt, self.outputs) for batch in self.batches]
+        return decode + [Case(self.prefill_tokens // prompt, prompt, 1) for prompt in self.prefills]
 
     @property
     def longest(self) -> int:
@@ -71,9 +89,9 @@ class Speed:
     whole: float
 
 
-FULL = Plan([SHAPES[name] for name in ("135M", "1B", "8B")], [1, 4, 16, 64, 256], CONTEXT, OUTPUTS, [512, 2048],
-            PREFILL_TOKENS, repeats=3)  # fmt: skip
-QUICK = Plan([SHAPES["tiny"]], [1, 3], 20, 6, [32, 48], 96, repeats=1)
+FULL = Plan([SHAPES[name] for name in ("135M", "1B", "8B")], [1, 4, 16, 64, 256], [16, 256], CONTEXT, OUTPUTS,
+            [512, 2048], PREFILL_TOKENS, repeats=3)  # fmt: skip
+QUICK = Plan([SHAPES["tiny"]], [1, 3], [3], 20, 6, [32, 48], 96, repeats=1)
 
 
 def main() -> None:
@@ -85,70 +103,75 @@ def main() -> None:
     if device.type == "cpu" and not options.quick:
         sys.exit("benchmarks.gpu: these shapes are for a GPU; on the CPU only `--quick` runs")
     plan = QUICK if options.quick else FULL
+    if options.shape:
+        plan = replace(plan, shapes=[SHAPES[name] for name in options.shape])
     copied = bandwidth(device, 2**24 if options.quick else 2**31)
-    rows = [row for shape in plan.shapes for row in _rows(shape, plan, device, copied)]
-    print_rows(rows, f"copy bandwidth {copied / 1e12:.3f} TB/s")
-    if not options.quick:
-        settings = {"prompt": plan.prompt, "outputs": plan.outputs, "repeats": plan.repeats, "bandwidth": copied}
-        print(write(make_result("gpu", settings, rows)))
+    settings = {"prompt": plan.prompt, "outputs": plan.outputs, "repeats": plan.repeats, "bandwidth": copied}
+    speeds: dict[tuple[Shape, Case], tuple[Speed, Speed | None]] = {}
+
+    def save() -> None:
+        itemsize = weight_dtype(device).itemsize
+        rows = [_row(shape, case, *speeds[shape, case], copied, itemsize) for shape, case in speeds]
+        print_rows(rows, f"copy bandwidth {copied / 1e12:.3f} TB/s")
+        if not options.quick:
+            print(write(make_result("gpu", settings, rows), options.out), flush=True)
+
+    # Ours and the peer don't fit on the device together.
+    for shape in plan.shapes:
+        speeds |= {(shape, case): (speed, None) for case, speed in _our_speeds(shape, plan, device)}
+        save()
+    for shape in plan.shapes:
+        speeds |= {(shape, case): (speeds[shape, case][0], speed) for case, speed in _their_speeds(shape, plan, device)}
+        save()
 
 
-def _rows(shape: Shape, plan: Plan, device: torch.device, copied: float) -> Iterator[Row]:
-    """Yield a shape's rows: ours is measured first, then the peer, as both don't fit on the device together."""
-    cases = [(batch, plan.prompt, plan.outputs) for batch in plan.batches]
-    cases += [(plan.prefill_tokens // prompt, prompt, 1) for prompt in plan.prefills]
+def _our_speeds(shape: Shape, plan: Plan, device: torch.device) -> list[tuple[Case, Speed]]:
+    """Measure our engine with each load of the plan: the median of its repeats, after one for warming up."""
     engine = our_engine(shape, device, plan.most, plan.longest)
-    ours = [_median([_ours(engine, shape, case, i) for i in range(plan.repeats + 1)][1:]) for case in cases]
+    speeds = [_median([_ours(engine, shape, case, i) for i in range(plan.repeats + 1)][1:]) for case in plan.cases]
     del engine
     _free_memory(device)
+    return list(zip(plan.cases, speeds, strict=True))
+
+
+def _their_speeds(shape: Shape, plan: Plan, device: torch.device) -> list[tuple[Case, Speed]]:
+    """Measure `transformers` once with the loads of the plan that it gets."""
+    cases = [case for case in plan.cases if case.outputs == 1 or case.batch in plan.peer_batches]
     model = their_model(shape, device, plan.longest)
-    theirs = [_median([_theirs(model, shape, case, i) for i in range(plan.repeats + 1)][1:]) for case in cases]
+    speeds = [_theirs(model, shape, case) for case in cases]
     del model
     _free_memory(device)
-    for case, own, other in zip(cases, ours, theirs, strict=True):
-        yield (
-            _prefill_row(shape, case, own, other)
-            if case[2] == 1
-            else _decode_row(shape, case, own, other, copied, weight_dtype(device).itemsize)
-        )
+    return list(zip(cases, speeds, strict=True))
 
 
-def _decode_row(
-    shape: Shape, case: tuple[int, int, int], own: Speed, other: Speed, copied: float, itemsize: int
-) -> Row:
-    batch, prompt, outputs = case
-    floor = batch * copied / bytes_per_step(shape, batch, prompt + outputs // 2, itemsize)
+def _row(shape: Shape, case: Case, own: Speed, other: Speed | None, copied: float, itemsize: int) -> Row:
+    described: Row = {"shape": shape.name, "batch": case.batch, "prompt": case.prompt}
+    if case.outputs == 1:
+        return {
+            **described,
+            "measure": "prefill",
+            "tokens_per_second": own.prefill,
+            "transformers": None if other is None else other.prefill,
+            "ratio": None if other is None else own.prefill / other.prefill,
+        }
+    floor = case.batch * copied / bytes_per_step(shape, case.batch, case.prompt + case.outputs // 2, itemsize)
     return {
-        "shape": shape.name,
+        **described,
         "measure": "decode",
-        "batch": batch,
-        "prompt": prompt,
         "tokens_per_second": own.decode,
         "floor": floor,
         "share_of_floor": own.decode / floor,
         "whole": own.whole,
-        "transformers": other.decode,
-        "transformers_whole": other.whole,
-        "ratio": own.whole / other.whole,
-    }
-
-
-def _prefill_row(shape: Shape, case: tuple[int, int, int], own: Speed, other: Speed) -> Row:
-    return {
-        "shape": shape.name,
-        "measure": "prefill",
-        "batch": case[0],
-        "prompt": case[1],
-        "tokens_per_second": own.prefill,
-        "transformers": other.prefill,
-        "ratio": own.prefill / other.prefill,
+        "transformers": None if other is None else other.decode,
+        "transformers_whole": None if other is None else other.whole,
+        "ratio": None if other is None else own.whole / other.whole,
     }
 
 
 # --- The two sides --------------------------------------------------------------------------------
 
 
-def _ours(engine: Engine, shape: Shape, case: tuple[int, int, int], repeat: int) -> Speed:
+def _ours(engine: Engine, shape: Shape, case: Case, repeat: int) -> Speed:
     requests = _requests(shape, case, repeat)
     for number, one in enumerate(requests):
         sampling = SamplingParams(seed=0, temperature=0.0, max_tokens=one.output_tokens, ignore_eos=True)
@@ -165,38 +188,42 @@ def _ours(engine: Engine, shape: Shape, case: tuple[int, int, int], repeat: int)
     return _speed(case, first - begun, time.perf_counter() - first, seen - early)
 
 
-def _theirs(model: LlamaForCausalLM, shape: Shape, case: tuple[int, int, int], repeat: int) -> Speed:
-    """Run `transformers` in its automatic settings; the time starts when requests are created."""
+def _theirs(model: LlamaForCausalLM, shape: Shape, case: Case) -> Speed:
+    """Run `transformers` in its automatic settings, after a warm-up with at most 4 tokens of each answer."""
+    _their_run(model, shape, case._replace(outputs=min(case.outputs, 4)), 0)
+    return _their_run(model, shape, case, 1)
+
+
+def _their_run(model: LlamaForCausalLM, shape: Shape, case: Case, repeat: int) -> Speed:
+    """Run `transformers` once; the time starts when requests are created."""
     prompts = [request.prompt_ids for request in _requests(shape, case, repeat)]
     config = ContinuousBatchingConfig(allow_block_sharing=False)
     if model.device.type == "cpu":  # the default takes nine tenths of the memory
         config = ContinuousBatchingConfig(allow_block_sharing=False, num_blocks=16, max_batch_tokens=256)
     outputs = model.generate_batch(
         prompts,
-        generation_config=GenerationConfig(max_new_tokens=case[2], do_sample=False, eos_token_id=-1),
+        generation_config=GenerationConfig(max_new_tokens=case.outputs, do_sample=False, eos_token_id=-1),
         continuous_batching_config=config,
         record_timestamps=True,
     ).values()
     times = [output.timestamps for output in outputs]
-    if len(times) < len(prompts) or any(len(stamps) != case[2] for stamps in times):
+    if len(times) < len(prompts) or any(len(stamps) != case.outputs for stamps in times):
         raise RuntimeError("transformers' continuous batching did not finish all requests")
     begun, first = min(output.created_time for output in outputs), max(stamps[0] for stamps in times)
     late = sum(stamp > first for stamps in times for stamp in stamps)
     return _speed(case, first - begun, max(stamps[-1] for stamps in times) - first, late)
 
 
-def _speed(case: tuple[int, int, int], until_first: float, rest: float, late_tokens: int) -> Speed:
-    batch, prompt, outputs = case
+def _speed(case: Case, until_first: float, rest: float, late_tokens: int) -> Speed:
     return Speed(
-        prefill=batch * prompt / until_first,
+        prefill=case.batch * case.prompt / until_first,
         decode=late_tokens / rest if late_tokens else 0.0,
-        whole=batch * outputs / (until_first + rest),
+        whole=case.batch * case.outputs / (until_first + rest),
     )
 
 
-def _requests(shape: Shape, case: tuple[int, int, int], repeat: int) -> list[Request]:
-    batch, prompt, outputs = case
-    return fixed(batch, shape.vocab_size, prompt, outputs, seed=repeat)
+def _requests(shape: Shape, case: Case, repeat: int) -> list[Request]:
+    return fixed(case.batch, shape.vocab_size, case.prompt, case.outputs, seed=repeat)
 
 
 # --- Small parts ----------------------------------------------------------------------------------
@@ -215,6 +242,8 @@ def _free_memory(device: torch.device) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda", help="cuda, cuda:N, or cpu with --quick")
+    parser.add_argument("--shape", action="append", choices=SHAPES, help="a shape to measure; default: all")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     parser.add_argument("--quick", action="store_true", help="run a tiny model once and write no result")
     return parser.parse_args()
 

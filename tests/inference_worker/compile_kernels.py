@@ -18,7 +18,13 @@ from triton.compiler import ASTSource
 
 from inference_worker.engine.attention import triton_kernels as kernels
 from inference_worker.engine.attention.triton_attention import tiling
-from inference_worker.engine.layers.fused_kernels import add_norm_kernel, gate_kernel, position_kernel
+from inference_worker.engine.layers.fused_decoder import ROW_TILING
+from inference_worker.engine.layers.fused_kernels import (
+    add_norm_kernel,
+    gate_kernel,
+    position_kernel,
+    row_projection_kernel,
+)
 from inference_worker.engine.sampling.uniform_kernel import uniform_kernel
 
 
@@ -60,6 +66,13 @@ def attend(capability: int, *, single: bool) -> int:
     return compile_kernel(kernels.attention_kernel, short, constants, capability, **options)
 
 
+def project(capability: int, **flags: bool) -> int:
+    wanted = {name: flags.get(name.lower(), False) for name in ("BIAS", "NORM", "GATE", "ADD")}
+    tile = {name: value for name, value in ROW_TILING.items() if name.isupper()}
+    kernel, warps = row_projection_kernel, ROW_TILING["num_warps"]
+    return compile_kernel(kernel, short(kernel), {**tile, **wanted}, capability, num_warps=warps)
+
+
 def short(kernel: Any) -> set[str]:
     """Return the names of all pointers of a kernel."""
     return {name for name in kernel.arg_names if name.endswith("_ptr")}
@@ -76,6 +89,8 @@ def main(capability: int) -> None:
         "combine": compile_kernel(kernels.combine_kernel, {"out_ptr"}, parts, capability, num_warps=1),
         "add norm": compile_kernel(add_norm_kernel, short(add_norm_kernel), {"WIDTH": 576, "PADDED": 1024}, capability),
         "gate": compile_kernel(gate_kernel, short(gate_kernel), {"BLOCK": 1024}, capability),
+        "project normed": project(capability, norm=True, gate=True),
+        "project added": project(capability, bias=True, add=True),
         "uniform": compile_kernel(uniform_kernel, set(), {"ROWS": 128}, capability),
     }
     for norm in (True, False):

@@ -89,3 +89,70 @@ def gate_kernel(out_ptr, both_ptr, inner, BLOCK: tl.constexpr):
     up = tl.load(at + inner, mask=inside, other=0.0).to(tl.float32)
     x = gate.to(tl.float32)
     tl.store(out_ptr + row * inner + columns, (x * tl.sigmoid(x) * up).to(gate.dtype), mask=inside)
+
+
+@triton.jit
+def row_projection_kernel(
+    out_ptr,
+    x_ptr,
+    weight_ptr,
+    bias_ptr,
+    norm_ptr,
+    inputs,
+    outputs,
+    eps,
+    BLOCK_OUT: tl.constexpr,
+    BLOCK_IN: tl.constexpr,
+    STAGES: tl.constexpr,
+    BIAS: tl.constexpr,
+    NORM: tl.constexpr,
+    GATE: tl.constexpr,
+    ADD: tl.constexpr,
+):
+    """Triton kernel that projects one token's vector by a weight matrix, with what precedes and follows the projection.
+
+    It reads each weight once, so its time is that of reading the matrix. Grid: (outputs / BLOCK_OUT,).
+
+    Args:
+        out_ptr: [outputs], written; with ADD, the result is added to it.
+        x_ptr: [inputs].
+        weight_ptr, bias_ptr: [outputs, inputs] and [outputs]; with GATE, twice as many rows, the gate's before the
+            others. The bias is not read without BIAS.
+        norm_ptr, eps: weight, [inputs], and epsilon of the `RMSNorm` of x that NORM puts before the projection.
+        BLOCK_OUT, BLOCK_IN: rows and columns of the weight matrix in one step of a program.
+        STAGES: steps whose weights are loaded ahead.
+        GATE: whether the result is `silu(gate) * up` of the two halves of the projection.
+    """
+    rows = tl.program_id(0) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
+    is_row = rows < outputs
+    starts = rows.to(tl.int64) * inputs
+    halves = outputs.to(tl.int64) * inputs
+    sums = tl.zeros([BLOCK_OUT, BLOCK_IN], tl.float32)
+    ups = tl.zeros([BLOCK_OUT, BLOCK_IN], tl.float32)
+    squares = tl.zeros([1, BLOCK_IN], tl.float32)
+    for first in tl.range(0, inputs, BLOCK_IN, num_stages=STAGES):
+        columns = first + tl.arange(0, BLOCK_IN)[None, :]
+        is_column = columns < inputs
+        x = tl.load(x_ptr + columns, mask=is_column, other=0.0).to(tl.float32)
+        if NORM:
+            squares += x * x
+            x *= tl.load(norm_ptr + columns, mask=is_column, other=0.0).to(tl.float32)
+        at = weight_ptr + starts[:, None] + columns
+        inside = is_row[:, None] & is_column
+        sums += tl.load(at, mask=inside, other=0.0).to(tl.float32) * x
+        if GATE:
+            ups += tl.load(at + halves, mask=inside, other=0.0).to(tl.float32) * x
+    scale = 1.0
+    if NORM:
+        scale = tl.rsqrt(tl.sum(squares) / inputs + eps)
+    result = tl.sum(sums, 1) * scale
+    if BIAS:
+        result += tl.load(bias_ptr + rows, mask=is_row, other=0.0).to(tl.float32)
+    if GATE:
+        up = tl.sum(ups, 1) * scale
+        if BIAS:
+            up += tl.load(bias_ptr + outputs + rows, mask=is_row, other=0.0).to(tl.float32)
+        result = result * tl.sigmoid(result) * up
+    if ADD:
+        result += tl.load(out_ptr + rows, mask=is_row, other=0.0).to(tl.float32)
+    tl.store(out_ptr + rows, result.to(out_ptr.dtype.element_ty), mask=is_row)

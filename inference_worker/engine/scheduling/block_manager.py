@@ -101,9 +101,9 @@ class BlockManager:
             table.append(self._take())
         return copies
 
-    def trim(self, sequence: Sequence) -> None:
-        """Free the blocks of `sequence` beyond its computed tokens, after rejected drafts or an early end."""
-        kept = self.blocks_for(sequence.computed)
+    def trim(self, sequence: Sequence, end: int) -> None:
+        """Free the blocks of `sequence` beyond its first `end` tokens: those of rejected drafts or of further steps."""
+        kept = self.blocks_for(end)
         self._release(sequence.block_table[kept:])
         del sequence.block_table[kept:]
 

@@ -178,6 +178,8 @@ class Scheduler:
     def _preempt_for(self, plan: _Plan, sequence: Sequence, end: int) -> bool:
         """Preempt the latest running sequences until `sequence` fits; return False if it was preempted itself."""
         while not self.blocks.can_extend(sequence, end):
+            if self._free_reserved_blocks():
+                continue
             victim = self.running.pop()
             self.blocks.release(victim)
             self.waiting.push_front(victim)
@@ -228,8 +230,9 @@ class Scheduler:
         if sequence is None or len(self.running) >= self.limits.max_num_seqs:
             return False
         prefix = self.blocks.find_prefix(sequence)
-        if not self.blocks.can_admit(sequence, prefix):
-            return False
+        while not self.blocks.can_admit(sequence, prefix):
+            if not self._free_reserved_blocks():
+                return False
         self.running.append(self.waiting.pop())
         self.blocks.adopt(sequence, prefix)
         if not sequence.admitted:
@@ -237,6 +240,15 @@ class Scheduler:
             self.waiting.charge(sequence, prompt=sequence.prompt_length - sequence.cached_tokens)
         self._fork_siblings(sequence)
         return True
+
+    def _free_reserved_blocks(self) -> bool:
+        """Free the blocks that running sequences hold for further decode steps; return whether there were any."""
+        if self.limits.max_decode_steps == 1:
+            return False
+        used = self.blocks.used
+        for sequence in self.running:
+            self.blocks.trim(sequence, sequence.target)
+        return self.blocks.used < used
 
     def _fork_siblings(self, leader: Sequence) -> None:
         """Fork the siblings once the prompt but its last token is computed; those beyond the free slots wait."""
@@ -313,8 +325,8 @@ class Scheduler:
         sequence.computed = len(sequence.token_ids) - 1 if kept else entry.start + entry.count
         self.blocks.publish(sequence)
         self._fork_siblings(sequence)
-        if steps > 1 or entry.drafts:
-            self.blocks.trim(sequence)
+        if entry.drafts:
+            self.blocks.trim(sequence, sequence.computed)
         self._counters.count_output(drafted=len(entry.drafts), generated=kept)
         self.waiting.charge(sequence, output=kept)
         return kept

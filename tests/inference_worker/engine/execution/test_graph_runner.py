@@ -153,14 +153,19 @@ def test_a_sequence_ends_at_its_stop_token_within_a_batch_of_steps() -> None:
     assert engine.load().generation_tokens == len(choice.ids)
 
 
-def test_blocks_beyond_the_known_tokens_are_freed() -> None:
-    engine, _ = graph_engine(max_decode_steps=5)
-    for i in range(4):
-        engine.add(request(f"r{i}", [5 + i] * 6, max_tokens=30))
-    while engine.has_work():
-        engine.step()
-        for sequence in engine.scheduler.running:
-            assert len(sequence.block_table) == engine.scheduler.blocks.blocks_for(sequence.computed)
+def test_blocks_for_further_steps_are_freed_for_another_request() -> None:
+    engine, _ = graph_engine(max_decode_steps=8, num_kv_blocks=5)
+    engine.add(request("a", [5] * 6, max_tokens=8))
+    engine.step()
+    engine.step()
+    (first,) = engine.scheduler.running
+    assert (first.computed, len(first.block_table)) == (7, 4)
+    engine.add(request("b", [6] * 6, max_tokens=2))
+    engine.step()
+    assert [sequence.request for sequence in engine.scheduler.running] == ["a", "b"]
+    assert len(first.block_table) == 2
+    assert len(finish(engine)["a", 0].ids) == 5
+    assert engine.load().preemptions == 0
 
 
 def test_the_time_decides_how_many_steps_are_run(monkeypatch: pytest.MonkeyPatch) -> None:

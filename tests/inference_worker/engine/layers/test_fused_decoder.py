@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 pytest.importorskip("triton", reason="there are builds of Triton for Linux only")
 
@@ -15,7 +16,7 @@ from inference_worker.engine.layers.fused_decoder import FusedDecoder, add_norm
 from inference_worker.engine.layers.rms_norm import RMSNorm
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.model_files.model_source import resolve
-from tests.fakes.packed_steps import packed_logits, random_sequences
+from tests.fakes.packed_steps import first_step, packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny
 
 CPU = torch.device("cpu")
@@ -37,9 +38,32 @@ def test_equals_the_plain_decoder(case: str, tmp_path: Path) -> None:
     plain = load_model(resolve(str(tmp_path)), torch.float32, CPU)
     assert isinstance(plain, Decoder)
     sequences = random_sequences(97)[:2]
-    ours = packed_logits(FusedDecoder(plain), sequences, [40])
-    for fused, expected in zip(ours, packed_logits(plain, sequences, [40]), strict=True):
-        torch.testing.assert_close(fused, expected, rtol=1e-4, atol=1e-4)
+    for chosen, chunk in ((sequences, 40), (sequences[:1], 1)):
+        ours = packed_logits(FusedDecoder(plain), chosen, [chunk])
+        for fused, expected in zip(ours, packed_logits(plain, chosen, [chunk]), strict=True):
+            torch.testing.assert_close(fused, expected, rtol=1e-4, atol=1e-4)
+
+
+class _Called(TorchFunctionMode):
+    """Records the names of the functions of torch that are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("tokens", "unfused"), [(2, {"linear"}), (1, set())])
+def test_kernels_replace_torch(tokens: int, unfused: set[str], tmp_path: Path) -> None:
+    save_tiny(tmp_path, "llama", num_hidden_layers=2)
+    decoder = load_model(resolve(str(tmp_path)), torch.float32, CPU)
+    assert isinstance(decoder, Decoder)
+    with _Called() as called:
+        first_step(FusedDecoder(decoder), [[5] * tokens])
+    assert called.names & {"silu", "linear"} == unfused
 
 
 def test_bfloat16() -> None:
