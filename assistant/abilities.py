@@ -71,7 +71,7 @@ class Abilities:
 
     @property
     def sees_with(self) -> ModelInfo | None:
-        """The model that answers conversations with images; `None` if none that is served reads images.
+        """The model that answers conversations that contain images; `None` if no served model reads images.
 
         It is the answering model if that reads images, else another generating model.
         """

@@ -1,4 +1,4 @@
-"""Creates the tools of an installation for the assistant, and switches those that it lacks off, with the reason."""
+"""Creates the assistant's tools by the catalogue's settings; a tool that is not set up is off, with a reason."""
 
 from __future__ import annotations
 

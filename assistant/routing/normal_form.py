@@ -21,9 +21,9 @@ def plain(text: str) -> str:
 
 
 def without_match(pattern: re.Pattern[str], text: str) -> str:
-    """Return `text` without the words that `pattern` matches in its normal form.
+    """Return `text` without the words that `pattern` matches; the pattern is matched against `plain(text)`.
 
-    `text` and its normal form have the same number of words.
+    Words are removed by their position, since `plain` keeps the number of words.
     """
     words, normal = text.split(), plain(text)
     kept = [True] * len(words)

@@ -51,7 +51,7 @@ class _Reader(HTMLParser):
         self._mains = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note that an HTML element begins: a paragraph, the title, or one whose text is hidden."""
+        """Note that an HTML element begins: it may start a line, hide its text, or be the document's main element."""
         if tag in _BLOCKS:
             self._add("\n")
         last = self._open[-1][0] if self._open else ""

@@ -1,4 +1,7 @@
-"""Lists words of English and Polish questions about the weather, in lower case and without diacritics."""
+"""Lists the words by which `weather_questions` finds places in English and Polish questions about the weather.
+
+Weather words, prepositions, and words that no place name contains; in lower case and without diacritics.
+"""
 
 from __future__ import annotations
 

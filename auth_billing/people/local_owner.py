@@ -54,7 +54,7 @@ class LocalOwner:
 
         Raises:
             InvitationVoid: the token is used, is of another kind of invitation, or the organisation has an owner.
-            PasswordsBusy: too many passwords are being hashed.
+            PasswordsBusy: the owner's account must be created, and too many passwords are being hashed.
         """
         invitation = await self.invitations.open(token)
         if not _is_launchers(invitation) or not await is_unowned(self.users, self.memberships, invitation.organisation):

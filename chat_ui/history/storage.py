@@ -48,7 +48,7 @@ class StoredBytes(Protocol):
         ...
 
     async def begin(self, owner: Owner, count: ByteCount) -> None:
-        """Store the first count of an owner's bytes; no effect if there is one."""
+        """Store an owner's first byte count; no effect if the owner has a stored count."""
         ...
 
     async def add(self, owner: Owner, more: int, now: float, limit: int | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""Defines the records of imports, one per person (the last), and the interface of their store."""
+"""Defines the record of a person's last conversation import (one for each person), and its store's interface."""
 
 from __future__ import annotations
 

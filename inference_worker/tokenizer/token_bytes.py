@@ -23,7 +23,8 @@ def token_bytes(definition: dict[str, Any]) -> list[bytes]:
     The bytes of unused ids are empty.
 
     Raises:
-        UnsupportedModel: the decoder belongs to neither family, or an id is out of range.
+        UnsupportedModel: the decoder is neither byte-level BPE nor SentencePiece with byte fallback, or an id is out of
+            range.
     """
     pieces = _pieces(definition["model"].get("vocab"))
     added = {token["id"]: token["content"] for token in definition.get("added_tokens") or []}

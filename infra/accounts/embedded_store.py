@@ -1,4 +1,4 @@
-"""Configures and finds the embedded store: SecantusDB, a separate program that speaks MongoDB's wire protocol.
+"""Configures the embedded store, a SecantusDB server (MongoDB's wire protocol), and finds the one that is running.
 
 It is accessed only by `motor` in the `store/` folders. It has a write-ahead log: a write with `j: true` is acknowledged
 after `fsync`. Other writes are synced within some tenths of a second; if the program is killed before, they are lost.

@@ -1,4 +1,4 @@
-"""Set-up steps for compiled programs: the engine's CPU kernels, and RabbitMQ and Chromium for the tests.
+"""Set-up steps that compile the engine's CPU kernels, and install RabbitMQ and Chromium for the tests.
 
 Must use the standard library only.
 """

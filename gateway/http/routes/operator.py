@@ -1,6 +1,7 @@
-"""Routes of `/v1/operator`, for admin keys of the operator's organisation: credit and usage of all, and prices.
+"""Routes of `/v1/operator`: the operator reads and changes organisations' credit and prices, and reads all usage.
 
-The routes are an extension. `/v1/organization` takes admin API keys of any organisation.
+They take admin API keys of the operator's organisation only, and are an extension. `/v1/organization` takes admin API
+keys of any organisation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts how often each token occurs in a sequence, for the sampling penalties, updated token by token."""
+"""Lists the distinct tokens of a sequence and counts how often each was generated, for the sampling penalties."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ class _Template:
     def fill(self, query: list[int], document: list[int]) -> tuple[list[int], int]:
         """Return the token ids of a pair in the template, and the index of the first token of the second segment.
 
-        `query` and `document` are the ids of both texts.
+        `query` and `document` are the ids of both texts. The index is the number of ids if the template has one segment
+        only.
         """
         ids = [*self.before, *query, *self.between, *document, *self.after]
         return ids, len(self.before) + len(query) + self.between_in_first if self.has_segments else len(ids)

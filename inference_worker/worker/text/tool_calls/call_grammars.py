@@ -1,4 +1,6 @@
-"""Builds grammars that force a model to call tools, as JSON and independent of the markup it was trained with.
+"""Builds JSON grammars of tool calls: calls that are forced, or calls beside an answer in a response format.
+
+They do not depend on the markup that the model was trained to write calls in.
 
     [{"name": "weather", "arguments": {"city": "Łódź"}}]        one call or more
     {"name": "weather", "arguments": {"city": "Łódź"}}          exactly one
