@@ -86,12 +86,14 @@ def save_chat_model(folder: Path, **changes: Any) -> tuple[PreTrainedModel, Toke
     return _saved(AutoModelForCausalLM, folder, AutoConfig.for_model("qwen2", **_sizes() | changes)), tokenizer
 
 
-def save_step_model(folder: Path, architecture: str) -> tuple[PreTrainedModel, dict[str, torch.Tensor], Tokenizer]:
+def save_step_model(
+    folder: Path, architecture: str, **changes: Any
+) -> tuple[PreTrainedModel, dict[str, torch.Tensor], Tokenizer]:
     """A Qwen2 or Llama with a head of Qwen2.5-Math-PRM or -RM or Skywork-o1-Open-PRM; returns base, head, tokens."""
     lines = architecture.endswith("ForPrmModel")
     tokenizer = save_byte_tokenizer(folder, chat=not lines)
     model_type = architecture.split("For", maxsplit=1)[0].lower()
-    model = _saved(AutoModelForCausalLM, folder, AutoConfig.for_model(model_type, **_sizes()))
+    model = _saved(AutoModelForCausalLM, folder, AutoConfig.for_model(model_type, **_sizes() | changes))
     hidden = BASE["hidden_size"]
     if lines:
         head = {"v_head.summary.weight": torch.randn(1, hidden), "v_head.summary.bias": torch.randn(1)}

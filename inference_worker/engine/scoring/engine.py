@@ -10,6 +10,7 @@ from torch import Tensor
 from inference_worker.engine.input_batches.batching import PendingInput
 from inference_worker.engine.input_batches.engine import InputEngine
 from inference_worker.engine.loading.dtypes import weight_dtype
+from inference_worker.engine.loading.native_conversion import convert_to_native
 from inference_worker.engine.scoring.answer_engine import AnswerScoringEngine
 from inference_worker.engine.scoring.loading import load_pair_scorer, load_reward_model
 from inference_worker.engine.scoring.scorer import PairScorer
@@ -51,13 +52,17 @@ def load_scoring_engine(source: ModelSource, settings: EngineSettings) -> PairSc
     Raises:
         ModelError: the model can't be loaded.
     """
-    if settings.quantization not in ("auto", "none"):
-        raise ModelError(f"quantization {settings.quantization}: models that score are served as they are")
+    config = read_config(source.path, settings.step_tag)
+    supported = {"auto", "none"} if config.head is ScoringHead.PAIR else {"auto", "none", "int8"}
+    if settings.quantization not in supported:
+        raise ModelError(f"quantization {settings.quantization}: this model has one of {', '.join(sorted(supported))}")
     device = torch.device(settings.device)
     # Default to float32: scores are compared with those of other runs.
     dtype = weight_dtype("float32" if settings.dtype == "auto" else settings.dtype, device)
-    config = read_config(source.path, settings.step_tag)
     if config.head is ScoringHead.PAIR:
         return PairScoringEngine(load_pair_scorer(source.path, dtype, device), settings, sigmoid=config.sigmoid)
     model, head = load_reward_model(source, config.head, dtype, device)
+    if settings.quantization == "int8":
+        quantised, _ = convert_to_native(model, source, settings)
+        return AnswerScoringEngine(quantised, head, settings, dtype, sigmoid=config.sigmoid)
     return AnswerScoringEngine(model, head, settings, dtype, sigmoid=config.sigmoid)

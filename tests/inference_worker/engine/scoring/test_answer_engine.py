@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.scoring.answer_engine import AnswerScoringEngine
 from inference_worker.engine_protocol import ScoreInput, ScoreRequest
+from inference_worker.errors import ModelError
 from router.messages import ScorePrompt
 from tests.fakes.tiny_scorers import save_step_model
 from tests.inference_worker.scoring.scores import Scores, load
@@ -152,3 +154,19 @@ async def test_an_input_beyond_the_context_fails(folder: Path) -> None:
     engine.add(ScoreRequest(id="long", inputs=[ScoreInput([1] * (engine.ready().max_model_len + 1), 0, [0])]))
     assert [each.request for each in engine.failures()] == ["long"]
     assert not engine.has_work()
+
+
+async def test_quantised_weights_are_computed_by_the_compiled_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_step_model(tmp_path, "Qwen2ForPrmModel", intermediate_size=64, num_attention_heads=2, num_key_value_heads=1)
+    (exact,) = await scores_of(tmp_path)([QUESTION], [STEPS])
+    monkeypatch.setattr(Decoder, "forward", None)
+    (quantised,) = await scores_of(tmp_path, quantization="int8")([QUESTION], [STEPS])
+    assert quantised == pytest.approx(exact, abs=0.02)
+    assert quantised != exact
+
+
+async def test_other_quantisations_are_refused(folder: Path) -> None:
+    with pytest.raises(ModelError, match="quantization int4: this model has one of auto, int8, none"):
+        scores_of(folder, quantization="int4")
