@@ -126,6 +126,13 @@ SECTIONS = {
         " whose rewrite names what they refer to. Changed: share of stand-alone questions that were changed. A model's"
         " rewrite is checked by the rules, which replace it where it lost the entity.",
     ),
+    "search-speed": (
+        "Searches",
+        "Seconds of one beam search by a process reward model of the generator's size, with 4 expansions of each path:"
+        " as one request with `test_time_compute`, and as a client's loop of requests to Headrace and to two servers of"
+        " vLLM. All generate the same number of tokens; Headrace's generator has 4-bit weights as by default, vLLM's"
+        " and the verifiers bfloat16. The worker of Headrace's verifier had one thread.",
+    ),
     "gpu": (
         "GPU",
         "Shapes of published models with random weights in bfloat16; all sequences at once, 128 tokens out. Decode:"

@@ -77,7 +77,7 @@ def main(words: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(words)
     logging.configure("benchmark", level="warning")
     verifier = None if arguments.votes else arguments.verifier
-    with searching_platform(arguments.model, verifier, arguments.verifier_dtype) as platform:
+    with searching_platform(arguments.model, verifier, ["--dtype", arguments.verifier_dtype]) as platform:
         ways = (ways_of_voting if arguments.votes else ways_of_accuracy)(arguments.n)
         attempts = measure(platform, ways, arguments)
     settings: dict[str, Value] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +35,9 @@ class Platform:
 
 @contextmanager
 def searching_platform(
-    model: Path, verifier: Path | None, dtype: str, settings: Mapping[str, str] | None = None
+    model: Path, verifier: Path | None, options: Sequence[str], settings: Mapping[str, str] | None = None
 ) -> Iterator[Platform]:
-    """Run the platform in a temporary home while the context lasts; the verifier, if any, computes in `dtype`.
+    """Run the platform in a temporary home while the context lasts; the worker of the verifier, if any, has `options`.
 
     `settings` are more environment variables of the platform.
 
@@ -53,13 +53,13 @@ def searching_platform(
             if verifier is None:
                 yield platform
                 return
-            with _verifier_worker(home, broker, verifier, dtype):
+            with _verifier_worker(home, broker, verifier, options):
                 _wait_until_listed(client)
                 yield platform
 
 
 @contextmanager
-def _verifier_worker(home: Path, broker: int, verifier: Path, dtype: str) -> Iterator[None]:
+def _verifier_worker(home: Path, broker: int, verifier: Path, options: Sequence[str]) -> Iterator[None]:
     """Run a worker of the verifier at the RabbitMQ node of the platform in `home` while the context lasts."""
     password, secret = ((home / "secrets" / name).read_text().strip() for name in ("rabbitmq-worker", "control-secret"))
     variables = {
@@ -67,8 +67,8 @@ def _verifier_worker(home: Path, broker: int, verifier: Path, dtype: str) -> Ite
         "HEADRACE_CONTROL_SECRET": secret,
     }
     port = free_port()
-    command = [sys.executable, "-m", "infra.cli", "worker", "--model", str(verifier), "--dtype", dtype]
-    command += ["--served-model-name", VERIFIER, "--threads", "1", "--ops-port", str(port), "--id", VERIFIER]
+    command = [sys.executable, "-m", "infra.cli", "worker", "--model", str(verifier), *options]
+    command += ["--served-model-name", VERIFIER, "--ops-port", str(port), "--id", VERIFIER]
     with running_process(command, variables, f"http://127.0.0.1:{port}/healthz", home / "verifier.log"):
         yield
 

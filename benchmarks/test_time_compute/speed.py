@@ -2,7 +2,8 @@
 
 Ways, in turns: one request with `test_time_compute`; a client's loop of requests to Headrace; the same loop on vLLM's
 servers of generator and verifier, as they are, and with the verifier's prefix cache forced on. Both models have the
-same sizes; paths never end early, so every way generates the same number of tokens. Writes `search-speed.json`.
+same sizes; paths never end early, so every way generates the same number of tokens. Writes `search-speed.json`, or with
+`--fast` (8-bit activations, and an int8 verifier, on Headrace) `search-speed-fast.json`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def main(words: Sequence[str] | None = None) -> None:
     ]
     seconds: dict[tuple[str, int], list[float]] = {}
     for number in range(arguments.rounds):
-        for name, ways in _servers(workspace, verifier, arguments.ways.split(",")):
+        for name, ways in _servers(workspace, verifier, arguments.ways.split(","), fast=arguments.fast):
             asyncio.run(_timed(name, ways, sizes, number, seconds))
     rows: list[Row] = [
         {
@@ -80,7 +81,8 @@ def main(words: Sequence[str] | None = None) -> None:
         for size in sizes
     ]
     described = {"steps": arguments.steps, "step_tokens": arguments.step_tokens, "rounds": arguments.rounds}
-    result = make_result("search-speed", described, rows, {"vllm": peer.version()})
+    name = "search-speed-fast" if arguments.fast else "search-speed"
+    result = make_result(name, described, rows, {"vllm": peer.version()})
     print_result(result, write(result, arguments.out))
 
 
@@ -92,12 +94,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--step-tokens", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ways", default="headrace,vllm,vllm-cached", help="servers to run, separated by commas")
+    parser.add_argument("--fast", action="store_true", help="8-bit activations, and an int8 verifier, on Headrace")
     parser.add_argument("--folder", type=Path, help="folder of vLLM's environment; default: .headrace/peers")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     return parser
 
 
-def _servers(workspace: PeerWorkspace, verifier: Path, chosen: Sequence[str]) -> Iterator[tuple[str, dict[str, Way]]]:
+def _servers(
+    workspace: PeerWorkspace, verifier: Path, chosen: Sequence[str], *, fast: bool
+) -> Iterator[tuple[str, dict[str, Way]]]:
     """Start each chosen server in turn; yield its name and its ways while it runs."""
     prompt = AutoTokenizer.from_pretrained(workspace.safetensors).apply_chat_template(
         [{"role": "user", "content": QUESTION}], tokenize=False, add_generation_prompt=True
@@ -108,7 +113,11 @@ def _servers(workspace: PeerWorkspace, verifier: Path, chosen: Sequence[str]) ->
             "HEADRACE_MAX_SEARCH_TOKENS": "10000000",
             "HEADRACE_MAX_CHOICES": "128",  # the loop's first request has all continuations
         }
-        with searching_platform(workspace.model, verifier, DTYPE, variables) as platform:
+        options = ["--dtype", DTYPE]
+        if fast:
+            variables["HEADRACE_ACTIVATION_BITS"] = "8"
+            options += ["--quantization", "int8", "--activation-bits", "8"]
+        with searching_platform(workspace.model, verifier, options, variables) as platform:
             yield "headrace", _headrace_ways(platform.endpoint, prompt)
     for name in ("vllm", "vllm-cached"):
         if name in chosen:
