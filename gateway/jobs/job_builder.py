@@ -84,9 +84,9 @@ def build_chat_job(
         tools_allowed=body.tools_allowed or [],
     )
     job = _job(f"chatcmpl-{uuid.uuid4().hex}", prompt, body, admitted, origin)
-    if body.test_time_compute is None:
+    if (search := body.search) is None:
         return job
-    return msgspec.structs.replace(job, search=_search(body.test_time_compute, job, admitted, origin))
+    return msgspec.structs.replace(job, search=_search(search, job, admitted, origin))
 
 
 def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, origin: Origin) -> list[Job]:
@@ -222,7 +222,7 @@ def _search(options: SearchOptions, job: Job, admitted: AdmittedRequest, origin:
         "" if verifier is None else verifier.name,
         judge=verifier is not None and verifier.task is Task.GENERATE,
         prompt_tokens=most.prompt_tokens,
-        answer_tokens=most.completion_tokens,
+        answer_tokens=most.completion_tokens // job.n,
         max_budget=origin.max_search_tokens,
     )
 

@@ -23,6 +23,7 @@ from inference_worker.search.events import (
     Extend,
     Extended,
     PathScore,
+    Predicted,
     Score,
     Scored,
     SegmentEnd,
@@ -154,6 +155,8 @@ class SearchDriver:
                 return self._end_step(Usage(prompt_tokens=tokens, completion_tokens=written))
             case Unread(tokens, written):
                 return self._end_unscored(Usage(prompt_tokens=tokens, completion_tokens=written))
+            case Predicted():
+                raise TypeError(f"an event that no command asks for: {event}")
 
     # Steps
 

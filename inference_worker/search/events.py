@@ -96,7 +96,20 @@ class Unread:
     written: int = 0
 
 
-Event = Extended | Compared | Scored | Unread
+@dataclass(frozen=True)
+class Predicted:
+    """Event: the model has predicted the token after a beam, as a `Predict` command requested.
+
+    Attributes:
+        beam: index of the beam.
+        tokens: the most probable tokens with their log probabilities, best first.
+    """
+
+    beam: int
+    tokens: list[tuple[int, float]]
+
+
+Event = Extended | Compared | Scored | Unread | Predicted
 
 
 # Commands
@@ -123,6 +136,21 @@ class Extend:
     max_tokens: int
     to_end: bool
     greedy: bool = False
+
+
+@dataclass(frozen=True)
+class Predict:
+    """Command: report the most probable tokens after a beam of beam search by likelihood.
+
+    Attributes:
+        beam: index of the beam.
+        prefix: ids of the beam's tokens, after the prompt.
+        count: number of tokens to report.
+    """
+
+    beam: int
+    prefix: list[int]
+    count: int
 
 
 @dataclass(frozen=True)
@@ -167,10 +195,12 @@ class Choose:
     Attributes:
         token_ids: all tokens of the answer.
         end: why it ended; `FULL` and `BOUNDARY` if the search ended before the answer, by its steps or its budget.
+        choice: index of the job's choice whose answer it is; the search is over with the last one.
     """
 
     token_ids: list[int] = field(default_factory=list)
     end: SegmentEnd = SegmentEnd.STOP
+    choice: int = 0
 
 
-Command = Extend | Compare | Score | Confirm | Choose
+Command = Extend | Predict | Compare | Score | Confirm | Choose

@@ -40,7 +40,7 @@ from router.messages import (
     WorkerState,
 )
 from tests.fakes.fleet import Answer, Fleet, until
-from tests.fakes.search_workers import BEAM, VERIFIER, VOTE, PairWorker, SearchWorker, VerifierWorker
+from tests.fakes.search_workers import BEAM, LIKELY, VERIFIER, VOTE, PairWorker, SearchWorker, VerifierWorker
 
 TOKENS = 60
 METHODS = [
@@ -48,6 +48,7 @@ METHODS = [
     msgspec.structs.replace(BEAM, method=SearchMethod.DVTS),
     Search(method=SearchMethod.BEST_OF_N, n=3, budget_tokens=50_000, separator="7 ", verifier=VERIFIER),
     VOTE,
+    LIKELY,
 ]
 
 
@@ -208,6 +209,50 @@ async def test_a_search_goes_on_after_any_of_its_steps(fleet: Fleet, delivered: 
         assert record.parts == [part for step in every for part in step.parts]
 
 
+@pytest.mark.parametrize("delivered", [[], [[5], [7]], [[0], [1]]], ids=["none", "parts", "one whole"])
+async def test_a_beam_search_by_likelihood_goes_on_after_any_of_its_steps(
+    fleet: Fleet, delivered: list[list[int]]
+) -> None:
+    await fleet.start_one(SearchWorker, "worker-1", step_time=0.001)
+    expected = await fleet.ask("undisturbed", TOKENS, search=LIKELY, n=2)
+    await expected.read()
+    assert isinstance(expected.terminal, Finished)
+    assert expected.terminal.usage.completion_tokens == sum(map(len, expected.ids))
+    assert expected.ids[0] != expected.ids[1]
+    every = steps(expected)
+    assert len(every) > 2
+    counts = [0, 0] if not delivered else [count for [count] in delivered]
+    whole = [1] if counts == [0, 1] else []
+    ids = [expected.ids[0][: counts[0]], expected.ids[1] if whole else expected.ids[1][: counts[1]]]
+    for known in [len(every)] if delivered else range(len(every) + 1):
+        given: dict[str, Any] = {"steps": every[:known], "delivered": ids if delivered else [], "ended": whole}
+        answer = await fleet.ask(f"job-{known}", TOKENS, search=LIKELY, n=2, **given)
+        answer.positions[0], answer.positions[1] = known + len(ids[0]), len(ids[1])
+        await answer.read()
+        assert isinstance(answer.terminal, Finished)
+        assert [step.data for step in steps(answer)] == [step.data for step in every[known:]]
+        assert [before + after for before, after in zip(ids, answer.ids, strict=True)] == expected.ids
+        assert answer.terminal.usage == expected.terminal.usage
+
+
+async def test_beam_search_by_likelihood_survives_a_crash_of_the_engine(fleet: Fleet) -> None:
+    worker = await fleet.start_one(SearchWorker, "worker-0", step_time=0.001)
+    expected = await undisturbed(fleet, LIKELY)
+    await worker.end()
+    worker = await fleet.start_one(SearchWorker, "worker-1", step_time=None)
+    answer = await fleet.ask("job", TOKENS, search=LIKELY)
+    await until(lambda: worker.engine.requests)
+    attempt = attempt_at(worker)
+    await generate(worker, lambda: len(attempt.steps) == 1 and worker.engine.requests)
+    worker.engine.die()
+    await until(lambda: worker.engine.starts == 2)
+    await generate(worker, lambda: attempt.ended)
+    await answer.read()
+    check(answer)
+    assert (answer.ids, answer.texts, answer.ends) == (expected.ids, expected.texts, expected.ends)
+    assert [step.data for step in steps(answer)] == [step.data for step in steps(expected)]
+
+
 async def test_a_search_past_its_deadline_fails_and_stops(fleet: Fleet) -> None:
     verifier = await fleet.start_one(VerifierWorker, "verifier-1")
     worker = await fleet.start_one(SearchWorker, "worker-1", step_time=0.001)
@@ -335,6 +380,11 @@ def with_(search: Search, **fields: Any) -> Search:
     ("fields", "param"),
     [
         ({"n": 2}, "n"),
+        ({"search": LIKELY, "n": 4}, "n"),
+        (
+            {"search": LIKELY, "sampling": SamplingParams(seed=1, stop_token_ids=list(range(17)))},
+            "stop_token_ids",
+        ),
         ({"prompt": TextPrompt("count")}, "test_time_compute"),
         ({"depth": MAX_DEPTH}, "test_time_compute"),
         ({"prompt": ChatPrompt(messages=[{"role": "user", "content": "count"}], images=[b""])}, "messages"),

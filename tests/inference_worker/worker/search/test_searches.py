@@ -17,6 +17,7 @@ from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.paying_platform import MODEL, PayingPlatform
 from tests.fakes.scripted_worker import Script, ScriptedWorker, fail, never, score
+from tests.fakes.search_workers import BranchingEngine
 
 pytestmark = pytest.mark.store
 
@@ -58,7 +59,11 @@ class Searching:
 
 @asynccontextmanager
 async def searching(
-    database_url: str, home: Path, script: Script = score, step_time: float = 0.001
+    database_url: str,
+    home: Path,
+    script: Script = score,
+    step_time: float = 0.001,
+    engine: type[CountingEngine] = CountingEngine,
 ) -> AsyncIterator[Searching]:
     broker = MemoryBroker()
     async with PayingPlatform(lambda name: MemoryTransport(broker, name), database_url, home) as platform:
@@ -66,7 +71,7 @@ async def searching(
         await bus.start()
         verifier = ScriptedWorker(bus, VERIFIER, script, "worker-prm", task=Task.SCORE)
         async with verifier.running():
-            await platform.start(gateways=1, workers=1, make_engine=lambda: CountingEngine(step_time=step_time))
+            await platform.start(gateways=1, workers=1, make_engine=lambda: engine(step_time=step_time))
 
             async def beat() -> None:
                 while True:
@@ -126,6 +131,37 @@ def scored(stage: Searching) -> int:
     """Candidates that the verifier got."""
     prompts = [job.prompt for job in stage.verifier.jobs]
     return sum(len(prompt.candidates) for prompt in prompts if isinstance(prompt, ScorePrompt))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_vllms_beam_search_returns_the_best_answers_and_bills_every_token_once(
+    database_url: str, tmp_path: Path, stream: bool
+) -> None:
+    async with searching(database_url, tmp_path, engine=BranchingEngine) as stage:
+        fields: dict[str, Any] = {"n": 2, "max_tokens": 70, "temperature": 0}
+        extra = {"use_beam_search": True, "best_of": 3, "early_stopping": True}
+        ask = stage.platform.client().chat.completions.create
+        if stream:
+            options: Any = {"stream": True, "stream_options": {"include_usage": True}}
+            texts, steps = ["", ""], list[Any]()
+            async for chunk in await ask(model=MODEL, messages=MESSAGES, extra_body=extra, **fields, **options):
+                for choice in chunk.choices:
+                    texts[choice.index] += choice.delta.content or ""
+                    steps += (choice.delta.model_extra or {}).get("steps", [])
+                usage: Any = chunk.usage
+            steps = [step for step in steps if step["state"] == "done"]
+        else:
+            answer = await ask(model=MODEL, messages=MESSAGES, extra_body=extra, **fields)
+            texts, steps = [choice.message.content for choice in answer.choices], steps_of(answer)
+            usage = answer.usage
+        assert len(set(texts)) == 2
+        assert all(texts)
+        generated = steps[-1]["data"]["generated"]
+        assert generated == sum(stage.engine.counted.values())
+        [part] = usage.parts
+        # The answers may share the one token of the first round.
+        assert generated <= part["completion_tokens"] + usage.completion_tokens <= generated + 2
+        assert await stage.billed() == {MODEL: part["completion_tokens"] + usage.completion_tokens}
 
 
 async def test_the_verifier_gets_the_steps_of_each_path_after_the_conversation(
