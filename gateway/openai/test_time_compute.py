@@ -24,6 +24,7 @@ from router.messages import (
     MAX_LOOKAHEAD,
     MAX_PATHS,
     MAX_STEPS,
+    RESULT_TOKENS,
     Aggregate,
     EarlyStopping,
     Extraction,
@@ -146,10 +147,10 @@ class SearchOptions(ApiModel):
     aggregate: Literal["last", "min", "product", "mean"] | None = None
     """How the scores of a path's steps become its score, for methods with a verifier; default `last`. A verifier that
     scores whole answers gives one score, which stays as it is."""
-    extract: Literal["last_number", "boxed", "text"] | ExtractionPattern | None = None
+    extract: Literal["last_number", "boxed", "text", "model"] | ExtractionPattern | None = None
     r"""How results are found in answers, for methods that compare them (`weighted_best_of_n`, `self_consistency`):
-    `last_number` (default), `boxed` (of the last `\boxed{}`), `text` (all), or an object with `regex` or
-    `json_path`."""
+    `last_number` (default), `boxed` (of the last `\boxed{}`), `text` (all), `model` (what the model
+    itself writes as the result, in at most 32 tokens), or an object with `regex` or `json_path`."""
     length_penalty: LengthPenalty | None = None
     """Exponent of an answer's number of tokens, by which its log probability is divided, for `likelihood_beam_search`;
     -10 to 10, default 1. Above 0 it favours long answers, below 0 short ones."""
@@ -179,8 +180,8 @@ class SearchOptions(ApiModel):
             raise conflict("n", f"'{self.method}' has at most {MAX_BEAMS} beams")
         if self.candidates > MAX_CANDIDATES:
             raise conflict("expansions", f"'n' times 'expansions' must be at most {MAX_CANDIDATES}")
-        if self.budget_tokens is not None and self.budget_tokens < self._continuations:
-            raise conflict("budget_tokens", f"it must allow one token for each of {self._continuations} continuations")
+        if self.budget_tokens is not None and self.budget_tokens < self._least_budget:
+            raise conflict("budget_tokens", f"it must be at least {self._least_budget}: a token of each continuation")
         return self
 
     def _refuse(self, reason: str, *fields: str) -> None:
@@ -224,6 +225,15 @@ class SearchOptions(ApiModel):
         return self.candidates * (1 + self._rollout_steps)
 
     @property
+    def _result_tokens(self) -> int:
+        return RESULT_TOKENS if self.extract == "model" else 0
+
+    @property
+    def _least_budget(self) -> int:
+        """One token of each continuation of a step, and its result if the model reads that."""
+        return self._continuations * (1 + self._result_tokens)
+
+    @property
     def _expansions(self) -> int:
         return self.expansions or DEFAULT_EXPANSIONS
 
@@ -257,13 +267,14 @@ class SearchOptions(ApiModel):
         Without a budget of the request it is the most that the search can use, at most `max_budget`: each path has up
         to `answer_tokens`, and the verifier reads it and up to `prompt_tokens` before it, after each step.
         """
-        used = estimated_reading(prompt_tokens + answer_tokens, judge=judge) if verifier else answer_tokens
+        generated = answer_tokens + self._result_tokens
+        used = max(generated, estimated_reading(prompt_tokens + answer_tokens, judge=judge)) if verifier else generated
         continuations = self._continuations
         rounds = (self.max_steps or MAX_STEPS) if self.stepwise else 1
         return Search(
             method=self._method,
             n=self.paths,
-            budget_tokens=self.budget_tokens or max(continuations, min(max_budget, continuations * used * rounds)),
+            budget_tokens=self.budget_tokens or max(self._least_budget, min(max_budget, continuations * used * rounds)),
             expansions=self._expansions if self.stepwise else 1,
             max_steps=self.max_steps or MAX_STEPS,
             step_tokens=RELEASED_TOKENS if self.by_likelihood else self.step_tokens or DEFAULT_STEP_TOKENS,

@@ -24,6 +24,8 @@ from inference_worker.search.events import (
     Extended,
     PathScore,
     Predicted,
+    Read,
+    ReadResults,
     Score,
     Scored,
     SegmentEnd,
@@ -49,8 +51,10 @@ class SearchDriver:
     | state     | meaning                                | left when                                                 |
     |-----------|----------------------------------------|-----------------------------------------------------------|
     | NEW       | built, perhaps resumed                 | started: EXTENDING, or CHOSEN if no step can follow       |
-    | EXTENDING | continuations of a step are generated, | all `Extended`: COMPARING if results of votes may be      |
-    |           | then the rollouts of `lookahead`       | equal though their texts differ, else as after COMPARING  |
+    | EXTENDING | continuations of a step are generated, | all `Extended`: READING if finding the results of votes   |
+    |           | then the rollouts of `lookahead`       | takes time, else as after READING                         |
+    | READING   | results are found in answers           | all `Read`: COMPARING if results of votes may be equal    |
+    |           |                                        | though their texts differ, else as after COMPARING        |
     | COMPARING | results are compared as mathematics    | `Compared`: SCORING; without a verifier, or if it could   |
     |           |                                        | exceed the budget: a step ended, as after SCORING         |
     | SCORING   | the verifier reads the step's paths    | `Scored`, or `Unread` as it would exceed the budget, a    |
@@ -99,6 +103,8 @@ class SearchDriver:
         """Most tokens of each continuation of the step, and of each step of a rollout."""
         self._ahead = 0
         """Steps of the candidates' rollouts that have begun; 0 while the candidates are generated."""
+        self._results: dict[int, str | None] = {}
+        """Results of the candidates that were found, by the numbers of the paths."""
         self._chosen: int | None = None
 
     def resume(self, steps: list[Step]) -> None:
@@ -143,6 +149,10 @@ class SearchDriver:
                 added = zip(numbers, segments, strict=True)
                 self._candidates += [self._tree.add(number, parent, segment) for number, segment in added]
                 return [] if self._waiting else self._extended()
+            case Read(results, tokens):
+                self._generated += tokens
+                self._results |= results
+                return [] if len(self._results) < len(self._candidates) else self._compare()
             case Compared(equal):
                 for path in self._candidates:
                     if path.result is not None:
@@ -165,7 +175,7 @@ class SearchDriver:
         search, method, paths = self._search, self._search.method, self._tree.paths
         parents, count = self._continued()
         shares = count * len(parents) * (1 + search.lookahead_steps)
-        share = (search.budget_tokens - self._generated) // shares if shares else 0
+        share = (search.budget_tokens - self._generated) // shares - search.result_tokens if shares else 0
         if share < 1:
             return []
         self._step_tokens = min(share, search.step_tokens)
@@ -208,21 +218,29 @@ class SearchDriver:
         for extend in plan:
             self._waiting[extend.path] = range(number + total, number + total + extend.count)
             total += extend.count
-        self._candidates, self._ahead = [], 0
+        self._candidates, self._results, self._ahead = [], {}, 0
         return [self._confirm(StepState.RUNNING, {"paths": total}), *plan]
 
     def _extended(self) -> list[Command]:
         search = self._search
         self._candidates.sort(key=lambda path: path.number)
-        if search.method.votes:
-            results = self._extract([path.text for path in self._candidates], search.extract)
-            for path, result in zip(self._candidates, results, strict=True):
-                path.result = result
-            first = self._candidates[0].number
-            known = [path.result for path in self._tree.paths.values() if path.number < first]
-            if (compare := comparison(known, results, search.extract.kind)) is not None:
-                return [compare]
-        return self._evaluate()
+        if not search.method.votes:
+            return self._evaluate()
+        texts = {path.number: path.text for path in self._candidates}
+        if search.extract.kind.slow:
+            return [ReadResults(texts)]
+        self._results = dict(zip(texts, self._extract([*texts.values()], search.extract), strict=True))
+        return self._compare()
+
+    def _compare(self) -> list[Command]:
+        """Give the candidates their results, which may have to be compared with one another."""
+        for path in self._candidates:
+            path.result = self._results[path.number]
+        first = self._candidates[0].number
+        known = [path.result for path in self._tree.paths.values() if path.number < first]
+        new = [path.result for path in self._candidates]
+        compare = comparison(known, new, self._search.extract.kind)
+        return self._evaluate() if compare is None else [compare]
 
     def _evaluate(self) -> list[Command]:
         return self._look_ahead() if self._search.method.verified else self._end_step()

@@ -84,6 +84,19 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class Read:
+    """Event: results of some paths of a `ReadResults` command have been found; others may follow.
+
+    Attributes:
+        results: the results in normal form by the numbers of their paths; `None`: the path has none.
+        tokens: tokens that the model wrote for them.
+    """
+
+    results: dict[int, str | None]
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
 class Unread:
     """Event: the verifier has not scored the paths of a `Score` command, which have more than its `max_tokens`.
 
@@ -109,7 +122,7 @@ class Predicted:
     tokens: list[tuple[int, float]]
 
 
-Event = Extended | Compared | Scored | Unread | Predicted
+Event = Extended | Read | Compared | Scored | Unread | Predicted
 
 
 # Commands
@@ -169,6 +182,17 @@ class Score:
 
 
 @dataclass(frozen=True)
+class ReadResults:
+    """Command: find the results of paths by the model, or by a client's pattern.
+
+    Attributes:
+        texts: the text of each path, by its number.
+    """
+
+    texts: dict[int, str]
+
+
+@dataclass(frozen=True)
 class Compare:
     """Command: find out which results that are mathematics are equal, though their texts differ.
 
@@ -203,4 +227,4 @@ class Choose:
     choice: int = 0
 
 
-Command = Extend | Predict | Compare | Score | Confirm | Choose
+Command = Extend | Predict | ReadResults | Compare | Score | Confirm | Choose

@@ -79,6 +79,7 @@ from router.messages.search import (
     MAX_LOOKAHEAD,
     MAX_PATHS,
     MAX_STEPS,
+    RESULT_TOKENS,
     Aggregate,
     EarlyStopping,
     Extraction,

@@ -27,6 +27,8 @@ VERIFIER_TOKENS = 1.5
 """Most tokens that a verifier is assumed to read for each token of the generator: tokenisers and templates differ."""
 JUDGE_TOKENS = 80
 """Most tokens that a judge is assumed to read beside conversation and path: the question for a grade."""
+RESULT_TOKENS = 32
+"""Most tokens in which a model writes the result of an answer."""
 MAX_LOOKAHEAD = 8
 """Most steps that are looked ahead."""
 
@@ -106,6 +108,13 @@ class ExtractionKind(StrEnum):
     """The value at a dotted path (`answer.value`, `results.0`) of an answer that is JSON."""
     TEXT = "text"
     """The whole text, without white space around it."""
+    MODEL = "model"
+    """What the model itself writes when it is asked for the result of the answer."""
+
+    @property
+    def slow(self) -> bool:
+        """Whether finding results takes a model, or the time that a client's pattern takes."""
+        return self in (ExtractionKind.REGEX, ExtractionKind.MODEL)
 
 
 class Extraction(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -146,6 +155,11 @@ class Search(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     early_stopping: EarlyStopping = EarlyStopping.LIKELY
     return_candidates: bool = False
     """Whether the last step lists the texts of all paths that reached the end."""
+
+    @property
+    def result_tokens(self) -> int:
+        """Most tokens that the result of each answer takes; 0 if it is not the model that finds results."""
+        return RESULT_TOKENS if self.method.votes and self.extract.kind is ExtractionKind.MODEL else 0
 
     @property
     def max_grades(self) -> int:

@@ -75,6 +75,8 @@ class BranchingEngine(CountingEngine):
         self.kept.append(request)
 
     def _token(self, request: GenerationRequest, choice: int, position: int) -> int:
+        if request.grammar is not None:  # the result of an answer
+            return END if position else FIRST + drawn(request.prompt_ids) % 3
         number = drawn(request.sampling.seed, choice, position, request.prompt_ids)
         return END if number % 40 == 0 else FIRST + number // 40 % 100
 

@@ -12,6 +12,7 @@ from inference_worker.search.likelihood import LikelihoodDriver
 from inference_worker.worker.engine_attempt import GenerationAttempt
 from inference_worker.worker.search.continuations import Continuations
 from inference_worker.worker.search.predictions import Prediction
+from inference_worker.worker.search.result_reading import ResultReading
 from router.consumer.attempts import SteppedAttempt
 from router.messages import Search
 
@@ -24,10 +25,11 @@ class SearchAttempt(GenerationAttempt, SteppedAttempt):
     """State of the search; `None` until the job is prepared."""
     started: bool = False
     """Whether the driver was started."""
-    continuations: dict[str, Continuations | Prediction] = field(default_factory=dict)
-    """Continuations and predictions that the engine generates, by the ids of their engine requests."""
+    continuations: dict[str, Continuations | Prediction | ResultReading] = field(default_factory=dict)
+    """Continuations, predictions and results that the engine generates, by the ids of their engine requests."""
     evaluating: asyncio.Task[None] | None = None
-    """Task that waits for the verifier or the comparison of results; cancelling it cancels the child job or process."""
+    """Task that reads or compares results, or waits for the verifier; cancelling it cancels the process or child job.
+    """
     _numbers: count[int] = field(default_factory=count)
 
     @property

@@ -6,6 +6,7 @@ the search found goes to the gateway as a step of the answer, from which another
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -13,9 +14,22 @@ from msgspec.structs import replace
 from inference_worker.engine_protocol import EngineEvent, GenerationRequest, RequestFailed, TokenEvent
 from inference_worker.errors import PromptRejected
 from inference_worker.search.driver import SearchDriver
-from inference_worker.search.events import Choose, Command, Compare, Confirm, Event, Extend, Predict, Score, SegmentEnd
+from inference_worker.search.events import (
+    Choose,
+    Command,
+    Compare,
+    Confirm,
+    Event,
+    Extend,
+    Predict,
+    Read,
+    ReadResults,
+    Score,
+    SegmentEnd,
+)
 from inference_worker.search.likelihood import LikelihoodDriver
 from inference_worker.search.regular_expressions import is_supported
+from inference_worker.search.results import extract_results
 from inference_worker.worker.engine_attempt import GenerationAttempt
 from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
@@ -23,6 +37,7 @@ from inference_worker.worker.search.attempt import SearchAttempt
 from inference_worker.worker.search.continuations import Continuations
 from inference_worker.worker.search.judge import grades_of
 from inference_worker.worker.search.predictions import MAX_TOKENS, Prediction
+from inference_worker.worker.search.result_reading import ResultReading, reading_job
 from inference_worker.worker.search.result_sandbox import ResultSandbox
 from inference_worker.worker.search.verifier import PARAM, scores_of
 from inference_worker.worker.text.detokenizer import Detokenizer
@@ -134,6 +149,10 @@ class SearchHandler(GenerationHandler):
             match command:
                 case Extend() | Predict():
                     self._generate(attempt, command)
+                case ReadResults():
+                    by_model = attempt.search.extract.kind is ExtractionKind.MODEL
+                    read = self._ask_for_results if by_model else self._match_results
+                    attempt.evaluating = self._consumer.spawn(read(attempt, command), attempt)
                 case Score():
                     attempt.evaluating = self._consumer.spawn(self._score(attempt, command), attempt)
                 case Compare():
@@ -154,6 +173,25 @@ class SearchHandler(GenerationHandler):
             generated = Continuations(command, attempt.job, attempt.request, request_id, self._text.tokenizer)
         attempt.continuations[request_id] = generated
         self._send(attempt, [generated.request])
+
+    async def _ask_for_results(self, attempt: SearchAttempt, command: ReadResults) -> None:
+        """Have the model write the result of each path."""
+        limits = ModelLimits(self._ready.max_model_len, self._ready.vocab_size)
+        for path, text in command.texts.items():
+            request_id = attempt.next_request_id()
+            try:
+                request = await self._text.prepare(reading_job(attempt.job, text), request_id, limits)
+            except PromptRejected:
+                self._receive(attempt, Read({path: None}))
+                continue
+            reading = ResultReading(path, request, self._text.tokenizer)
+            attempt.continuations[request_id] = reading
+            self._send(attempt, [reading.request])
+
+    async def _match_results(self, attempt: SearchAttempt, command: ReadResults) -> None:
+        """Find the results by the client's pattern, in a thread: the pattern may take a tenth of a second."""
+        found = await asyncio.to_thread(extract_results, [*command.texts.values()], attempt.search.extract)
+        self._receive(attempt, Read(dict(zip(command.texts, found, strict=True))))
 
     async def _score(self, attempt: SearchAttempt, command: Score) -> None:
         deadline = self._consumer.clocks.deadline(attempt.job)

@@ -85,6 +85,7 @@ def test_every_field_reaches_the_wire() -> None:
     [
         ("boxed", Extraction(kind=ExtractionKind.BOXED)),
         ("text", Extraction(kind=ExtractionKind.TEXT)),
+        ("model", Extraction(kind=ExtractionKind.MODEL)),
         ({"regex": "answer: (.+)"}, Extraction(kind=ExtractionKind.REGEX, pattern="answer: (.+)")),
         ({"json_path": "results.0"}, Extraction(kind=ExtractionKind.JSON_PATH, pattern="results.0")),
     ],
@@ -96,6 +97,8 @@ def test_results_are_extracted_as_requested(given: Any, expected: Extraction) ->
 def test_a_default_budget_is_capped_and_allows_a_token_for_each_path() -> None:
     assert wire(BEAM, most=500).budget_tokens == 500
     assert wire({**VOTE, "n": 64}, answer=0).budget_tokens == 64
+    assert wire({**VOTE, "n": 2, "extract": "model"}).budget_tokens == 2 * (100 + 32)
+    assert wire({**VOTE, "n": 2, "extract": "model"}, most=5).budget_tokens == 2 * (1 + 32)
     assert wire({**BEAM, "budget_tokens": 17}, most=500).budget_tokens == 17
 
 
@@ -133,6 +136,7 @@ def test_a_default_budget_is_capped_and_allows_a_token_for_each_path() -> None:
         ({**BEAM, "n": 64, "expansions": 5}, "expansions"),
         ({**BEAM, "budget_tokens": 15}, "budget_tokens"),
         ({**BEST, "n": 8, "budget_tokens": 7}, "budget_tokens"),
+        ({**VOTE, "n": 8, "budget_tokens": 8 * 33 - 1, "extract": "model"}, "budget_tokens"),
         *(({**BEST, "n": n}, "n") for n in (0, -1, 65, 10**9, True, "3", 2.0)),
         *(({**BEAM, "expansions": n}, "expansions") for n in (0, 257, 2**63, 1.5)),
         *(({**BEAM, "max_steps": n}, "max_steps") for n in (0, 65)),

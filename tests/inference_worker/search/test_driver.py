@@ -31,9 +31,13 @@ from tests.inference_worker.search.scripted import MODEL, VERIFIER, Shell, World
 
 METHODS = tuple(method for method in SearchMethod if method is not SearchMethod.LIKELIHOOD_BEAM_SEARCH)
 
+KINDS = (ExtractionKind.LAST_NUMBER, ExtractionKind.MODEL)
+
 
 @st.composite
-def worlds(draw: st.DrawFn, methods: Sequence[SearchMethod] = METHODS) -> World:
+def worlds(
+    draw: st.DrawFn, methods: Sequence[SearchMethod] = METHODS, kinds: Sequence[ExtractionKind] = KINDS
+) -> World:
     method = draw(st.sampled_from(methods))
     search = Search(
         method=method,
@@ -46,6 +50,7 @@ def worlds(draw: st.DrawFn, methods: Sequence[SearchMethod] = METHODS) -> World:
         verifier=VERIFIER if method.verified else "",
         judge=method.verified and draw(st.booleans()),
         aggregate=draw(st.sampled_from(Aggregate)),
+        extract=Extraction(kind=draw(st.sampled_from(kinds))),
         return_candidates=draw(st.booleans()),
     )
     return World(
@@ -71,7 +76,7 @@ def verifier_tokens(step: Step) -> int:
 @settings(max_examples=250)
 @given(data=st.data())
 def test_chooses_what_a_plain_recursion_chooses(method: SearchMethod, data: st.DataObject) -> None:
-    world = data.draw(worlds([method]))
+    world = data.draw(worlds([method], [ExtractionKind.LAST_NUMBER]))
     chosen = Shell(world).run(world.driver())
     assert (chosen.token_ids, chosen.end) == answer(world)
 

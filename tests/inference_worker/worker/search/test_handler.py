@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,6 +15,7 @@ import pytest
 
 from inference_worker.search.driver import SearchDriver
 from inference_worker.search.events import Compare, Compared
+from inference_worker.search.results import extract_results
 from inference_worker.worker.search import handler
 from inference_worker.worker.search.attempt import SearchAttempt
 from inference_worker.worker.search.result_sandbox import ResultSandbox
@@ -446,6 +448,57 @@ async def test_a_search_without_budget_for_its_first_step_ends_at_once(fleet: Fl
     await answer.read()
     assert isinstance(answer.terminal, Finished)
     assert (answer.texts, answer.ends) == ([""], ["length"])
+
+
+BY_MODEL = msgspec.structs.replace(VOTE, extract=Extraction(kind=ExtractionKind.MODEL))
+
+
+async def test_the_model_reads_the_result_of_each_answer(fleet: Fleet) -> None:
+    worker = await fleet.start_one(SearchWorker, "worker-1", step_time=0.001)
+    answer = await undisturbed(fleet, BY_MODEL)
+    paths = [path for step in steps(answer) for path in step.data["paths"]]
+    assert {path["result"] for path in paths} <= {"0", "1", "2"}
+    votes = dict(steps(answer)[-1].data["votes"])
+    assert votes == {result: [path["result"] for path in paths].count(result) for result in votes}
+    questions = [request for request in worker.engine.kept if request.grammar is not None]
+    assert len(questions) == len(paths)
+    assert all(request.sampling.temperature == 0 and request.sampling.max_tokens == 32 for request in questions)
+    assert steps(answer)[-1].data["generated"] == worker.engine.counted.total()
+
+
+async def test_results_are_read_again_by_an_engine_that_crashed(fleet: Fleet) -> None:
+    worker = await fleet.start_one(SearchWorker, "worker-0", step_time=0.001)
+    expected = await undisturbed(fleet, BY_MODEL)
+    await worker.end()
+    worker = await fleet.start_one(SearchWorker, "worker-1", step_time=None)
+    answer = await fleet.ask("job", TOKENS, search=BY_MODEL)
+    await until(lambda: worker.engine.requests)
+    attempt = attempt_at(worker)
+    await generate(worker, lambda: any(request.grammar for request in worker.engine.requests))
+    worker.engine.die()
+    await until(lambda: worker.engine.starts == 2)
+    await generate(worker, lambda: attempt.ended)
+    await answer.read()
+    check(answer)
+    assert (answer.ids, answer.texts) == (expected.ids, expected.texts)
+    assert [step.data for step in steps(answer)] == [step.data for step in steps(expected)]
+
+
+async def test_a_clients_pattern_runs_beside_the_event_loop(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[int] = set()
+
+    def extract(texts: Sequence[str], extraction: Extraction) -> list[str | None]:
+        threads.add(threading.get_ident())
+        return extract_results(texts, extraction)
+
+    monkeypatch.setattr(handler, "extract_results", extract)
+    await fleet.start_one(SearchWorker, "worker-1", step_time=0.001)
+    pattern = Extraction(kind=ExtractionKind.REGEX, pattern=r"(\d)\d* $")
+    answer = await undisturbed(fleet, msgspec.structs.replace(VOTE, extract=pattern))
+    results = [path["result"] for step in steps(answer) for path in step.data["paths"]]
+    assert any(results)
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 @pytest.fixture
