@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from gateway.openai.base import ApiModel, Refused, conflict, missing
 from gateway.openai.json_schema import check_pattern
 from gateway.openai.sampling import INT32_MAX
+from gateway.openai.solution_templates import TEMPLATES, TemplateName
 from router.messages import (
     MAX_BEAMS,
     MAX_CANDIDATES,
@@ -151,6 +152,9 @@ class SearchOptions(ApiModel):
     r"""How results are found in answers, for methods that compare them (`weighted_best_of_n`, `self_consistency`):
     `last_number` (default), `boxed` (of the last `\boxed{}`), `text` (all), `model` (what the model
     itself writes as the result, in at most 32 tokens), or an object with `regex` or `json_path`."""
+    template: TemplateName | None = None
+    """Known instruction for answers step by step, which is put before the conversation; results are then found as it
+    says, unless `extract` is given. Default: none."""
     length_penalty: LengthPenalty | None = None
     """Exponent of an answer's number of tokens, by which its log probability is divided, for `likelihood_beam_search`;
     -10 to 10, default 1. Above 0 it favours long answers, below 0 short ones."""
@@ -240,6 +244,8 @@ class SearchOptions(ApiModel):
     def _extraction(self) -> Extraction:
         if isinstance(self.extract, ExtractionPattern):
             return self.extract.to_wire()
+        if self.extract is None and self.template is not None:
+            return TEMPLATES[self.template].extract
         return Extraction(kind=ExtractionKind(self.extract or "last_number"))
 
     def check_combination(self, fields: Mapping[str, Any], param: str) -> None:

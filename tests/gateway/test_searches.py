@@ -11,7 +11,7 @@ import pytest
 from auth_billing.access.model_access import ModelAccess, ModelPolicy, PolicyMode
 from auth_billing.access.principal import Principal
 from auth_billing.errors import NoPrice
-from router.messages import Outcome, Task, Usage, UsagePart
+from router.messages import ChatPrompt, Outcome, Task, Usage, UsagePart
 from tests.fakes.scripted_worker import search, search_and_wait, status
 from tests.gateway.conftest import HI, MODEL, VERIFIER, Serve, SetStage, Stage, announce_searches, eventually, reset
 from tests.gateway.http.routes.test_chat_completions import frames
@@ -130,6 +130,16 @@ async def refused(stage: Stage, **search_fields: Any) -> tuple[int, str, str]:
     assert not stage.worker.jobs
     assert not stage.billing.held
     return answer.status_code, error["code"], error["param"]
+
+
+async def test_a_template_is_put_before_the_conversation(set_stage: SetStage) -> None:
+    stage = await searching(set_stage)
+    answer = await stage.chat(test_time_compute={**BEAM, "template": "qwen2.5_math"})
+    assert answer.status_code == 200
+    [job] = stage.worker.jobs
+    assert isinstance(job.prompt, ChatPrompt)
+    assert [message["role"] for message in job.prompt.messages] == ["system", *(each["role"] for each in HI)]
+    assert "\\boxed{}" in job.prompt.messages[0]["content"]
 
 
 async def test_a_model_whose_workers_do_not_search_refuses(set_stage: SetStage) -> None:

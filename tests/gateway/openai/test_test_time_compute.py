@@ -94,6 +94,13 @@ def test_results_are_extracted_as_requested(given: Any, expected: Extraction) ->
     assert wire({**VOTE, "extract": given}).extract == expected
 
 
+def test_a_template_says_how_results_are_found_unless_the_request_does() -> None:
+    assert wire({**VOTE, "template": "qwen2.5_math"}).extract == Extraction(kind=ExtractionKind.BOXED)
+    assert wire({**VOTE, "template": "steps"}).extract.pattern.startswith("Result:")
+    given = wire({**VOTE, "template": "qwen2.5_math", "extract": "last_number"}).extract
+    assert given == Extraction(kind=ExtractionKind.LAST_NUMBER)
+
+
 def test_a_default_budget_is_capped_and_allows_a_token_for_each_path() -> None:
     assert wire(BEAM, most=500).budget_tokens == 500
     assert wire({**VOTE, "n": 64}, answer=0).budget_tokens == 64
@@ -115,6 +122,7 @@ def test_a_default_budget_is_capped_and_allows_a_token_for_each_path() -> None:
         *(({**LIKELY, "early_stopping": each}, "early_stopping") for each in ("always", 1)),
         ({**BEAM, "length_penalty": 1.0}, "length_penalty"),
         ({**VOTE, "early_stopping": False}, "early_stopping"),
+        ({**VOTE, "template": "cot"}, "template"),
         ({}, "method"),
         ({"method": "mcts"}, "method"),
         ({"method": "best_of_n"}, "verifier"),
