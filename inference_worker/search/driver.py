@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from inference_worker.search.events import (
@@ -43,6 +44,8 @@ KIND = "search"
 """`Step.kind` of a search's steps."""
 MAX_TEXT_BYTES = 4 * 1024 * 1024
 """Most bytes of paths' texts in one message: a text may double as JSON, and the broker takes messages of 16 MiB."""
+MAX_RELEASED_BYTES = 8 * 1024 * 1024
+"""Most bytes of all released steps as JSON, after which a search ends: a resumed job has them in one message."""
 
 
 class SearchDriver:
@@ -94,6 +97,8 @@ class SearchDriver:
         """`Step.number` of the next step."""
         self._generated = self._scored = self._billed = 0
         """Tokens generated, tokens that the verifier read, and generated tokens that steps have billed."""
+        self._released = 0
+        """Bytes of the released steps as JSON."""
         self._unscored = False
         """Whether the verifier could not read the last step's paths within the budget."""
         self._waiting: dict[int, range] = {}
@@ -117,6 +122,7 @@ class SearchDriver:
             if step.kind != KIND or not step.state.ended:
                 continue
             self._steps += 1
+            self._released += json_size(step.data)
             self._generated, self._scored = step.data["generated"], step.data["scored"]
             self._billed += sum(part.usage.completion_tokens for part in step.parts if part.model == self._model)
             kept = self._tree.restore(step.data["paths"])
@@ -291,17 +297,24 @@ class SearchDriver:
         self._steps += 1
         self._scored += scored.prompt_tokens if scored else 0
         self._keep(self._best(candidates))
-        plan, choice = self._plan(), dict[str, Any]()
-        if not plan:
+        plan = self._plan()
+        data = self._data() if plan else {}
+        if not plan or self._released + json_size(data) > MAX_RELEASED_BYTES:
             path, choice = self._choice()
-            tree.alive = [path]
-        small = _bytes(path.text for path in candidates) <= MAX_TEXT_BYTES
-        paths = tree.records(candidates, texts=self._search.return_candidates and small)
-        data = {"paths": paths, "generated": self._generated, "scored": self._scored, **choice}
+            plan, tree.alive = [], [path]
+            data = {**self._data(), **choice}
+        self._released += json_size(data)
         done = self._confirm(StepState.DONE, data, self._bill(scored))
         tree.forget_dropped(candidates)
         self._number += 1
         return [done, *(self._begin(plan) if plan else [self._choose(tree.alive[0].number)])]
+
+    def _data(self) -> dict[str, Any]:
+        """Return what the ended step shows, and what a resumed search needs of it."""
+        size = self._released + _bytes(path.text for path in self._candidates)
+        texts = self._search.return_candidates and size <= MAX_TEXT_BYTES
+        paths = self._tree.records(self._candidates, texts=texts)
+        return {"paths": paths, "generated": self._generated, "scored": self._scored}
 
     def _best(self, candidates: list[Path]) -> list[Path]:
         """Return the candidates that go on. Paths that have ended keep their places."""
@@ -355,6 +368,11 @@ class SearchDriver:
         self._chosen = number
         ended = self._tree.paths[number].ended if number != ROOT else None
         return Choose(self._tree.token_ids(number), ended or SegmentEnd.FULL)
+
+
+def json_size(data: Any) -> int:
+    """Return the number of bytes of `data` as JSON."""
+    return len(msgspec.json.encode(data))
 
 
 def _bytes(texts: Iterable[str]) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from inference_worker.search.driver import KIND
+from inference_worker.search.driver import KIND, MAX_RELEASED_BYTES, json_size
 from inference_worker.search.events import (
     ROOT,
     Choose,
@@ -95,6 +95,8 @@ class LikelihoodDriver:
         """`Step.number` of the next step."""
         self._generated = self._billed = 0
         """Tokens generated, and generated tokens that steps have billed."""
+        self._released = 0
+        """Bytes of the released steps as JSON."""
         self._chosen = False
 
     def resume(self, steps: list[Step]) -> None:
@@ -107,11 +109,13 @@ class LikelihoodDriver:
             if step.kind != KIND or not step.state.ended:
                 continue
             self._generated = step.data["generated"]
+            self._released += json_size(step.data)
             self._billed += sum(part.usage.completion_tokens for part in step.parts)
             kept = [self._restored(path) for path in self._tree.restore(step.data["paths"])]
-            self._running = [beam for beam in kept if beam.ended is None]
-            self._complete = self._best([*self._complete, *(beam for beam in kept if beam.ended is not None)])
             self._chosen = "chosen" in step.data
+            self._running = [beam for beam in kept if beam.ended is None and not self._chosen]
+            complete = [beam for beam in kept if beam.ended is not None or self._chosen]
+            self._complete = self._best([*self._complete, *complete])
 
     def _restored(self, path: Path) -> _Beam:
         return _Beam(path.number, path.logprob or 0.0, path.length, (), path.ended, path.score or 0.0)
@@ -192,9 +196,11 @@ class LikelihoodDriver:
 
     def _end_step(self) -> list[Command]:
         """Release the step with its bill; begin the next one, or choose the answers."""
-        tree, over = self._tree, self._is_over
+        tree, full = self._tree, self._released > MAX_RELEASED_BYTES
+        over = self._is_over or full
         if over:
-            self._running, self._complete = [], self._complete[: self._answers]
+            unfinished = self._running if full else []
+            self._running, self._complete = [], self._best([*self._complete, *unfinished])[: self._answers]
         known = len(tree.paths)
         self._running = [self._added(beam) for beam in self._running]
         self._complete = [self._added(beam) if beam.ids else beam for beam in self._complete]
@@ -202,6 +208,7 @@ class LikelihoodDriver:
         tree.alive = [tree.paths[beam.path] for beam in (*self._running, *self._complete)]
         data: dict[str, Any] = {"paths": tree.records(new, texts=False), "generated": self._generated, "scored": 0}
         data |= {"chosen": self._complete[0].path} if over else {}
+        self._released += json_size(data)
         done = self._confirm(StepState.DONE, data, self._bill())
         self._number += 1
         return [done, *(self._choose() if over else self._begin())]

@@ -10,6 +10,7 @@ import pytest
 
 from auth_billing.access.model_access import ModelAccess, ModelPolicy, PolicyMode
 from auth_billing.access.principal import Principal
+from auth_billing.access.scopes import Scope
 from auth_billing.errors import NoPrice
 from router.messages import ChatPrompt, Outcome, Task, Usage, UsagePart
 from tests.fakes.scripted_worker import search, search_and_wait, status
@@ -206,6 +207,17 @@ async def test_a_verifier_that_the_caller_may_not_use_is_not_found(set_stage: Se
     stage.accounts.added["hr_live_limited"] = Principal("key-3", "tenant-1", "salt", models=ModelAccess((policy,)))
     stage.client.headers["authorization"] = "Bearer hr_live_limited"
     assert await refused(stage) == (404, "model_not_found", "test_time_compute.verifier")
+
+
+async def test_a_verifier_needs_no_scope_of_its_own(set_stage: SetStage) -> None:
+    """A scope is for routes, and a search is a chat completion; which models score follows from model access."""
+    stage = await searching(set_stage)
+    scopes = frozenset({Scope.CHAT_COMPLETIONS})
+    stage.accounts.added["hr_live_chat"] = Principal("key-4", "tenant-1", "salt", scopes=scopes)
+    stage.client.headers["authorization"] = "Bearer hr_live_chat"
+    assert (await stage.chat(test_time_compute=BEAM)).json()["usage"]["parts"] == PARTS
+    refusal = await stage.client.post("/v1/score", json={"model": VERIFIER, "text_1": "a", "text_2": "b"})
+    assert (refusal.status_code, refusal.json()["error"]["code"]) == (403, "missing_scope")
 
 
 async def test_a_verifier_is_found_by_its_alias(set_stage: SetStage, tmp_path: Any) -> None:

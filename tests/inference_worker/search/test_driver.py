@@ -319,6 +319,42 @@ def test_texts_that_exceed_a_message_are_neither_scored_nor_returned(monkeypatch
         assert [path.get("text") for path in done.step.data["paths"]] == ["Łódź ", last if fits else None]
 
 
+@pytest.mark.parametrize("method", [SearchMethod.BEAM_SEARCH, SearchMethod.DVTS, SearchMethod.SELF_CONSISTENCY])
+def test_a_search_ends_before_its_steps_exceed_a_message_also_when_it_is_resumed(
+    method: SearchMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 12 if method is SearchMethod.SELF_CONSISTENCY else 3
+    world = World(search_of(method, n, step_tokens=4), max_tokens=60, stop_one_in=40)
+    whole = Shell(world)
+    whole.run(world.driver())
+    limit = 1500
+    monkeypatch.setattr(driver_module, "MAX_RELEASED_BYTES", limit)
+    shell = Shell(world)
+    chosen = shell.run(world.driver())
+    steps = shell.ended_steps
+    assert 1 < len(steps) < len(whole.ended_steps)
+    *before, _ = [len(msgspec.json.encode(step.data)) for step in steps]
+    assert sum(before) <= limit
+    assert [path["alive"] for path in steps[-1].data["paths"]].count(True) <= 1
+    for count in range(len(steps) + 1):
+        driver, resumed = world.driver(), Shell(world)
+        driver.resume(steps[:count])
+        assert resumed.run(driver) == chosen
+        assert resumed.ended_steps == steps[count:]
+
+
+def test_texts_of_candidates_are_returned_until_all_steps_together_have_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver_module, "MAX_TEXT_BYTES", 900)
+    world = World(search_of(SearchMethod.DVTS, 2, expansions=3, step_tokens=4, return_candidates=True), stop_one_in=40)
+    shell = Shell(world)
+    shell.run(world.driver())
+    texts = [all("text" in path for path in step.data["paths"]) for step in shell.ended_steps]
+    assert texts[0]
+    assert not texts[-1]
+
+
 def test_steps_of_other_kinds_only_move_the_number_of_the_next_step() -> None:
     driver = World(search_of(SearchMethod.BEST_OF_N, 1)).driver()
     driver.resume([Step(number=0, kind="summary", name="m", state=StepState.DONE, data={"dropped": 1})])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from inference_worker.search import likelihood
 from inference_worker.search.events import Choose, Command, Confirm, Predict, Predicted, SegmentEnd
 from inference_worker.search.likelihood import LikelihoodDriver
 from router.messages import EarlyStopping, Search, SearchMethod, Step
@@ -165,6 +166,18 @@ def test_the_budget_ends_the_answers(budget: int) -> None:
     most = 1 + (budget - 1) // 4
     shorter = World(n=4, answers=2, max_tokens=most, early_stopping=EarlyStopping.NEVER)
     assert [answer.token_ids for answer in found.answers] == [ids for ids, _ in shorter.expected()]
+
+
+def test_a_search_ends_when_its_steps_fill_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(n=3, answers=2, max_tokens=40, early_stopping=EarlyStopping.NEVER)
+    assert len(run(world).steps) > 3
+    monkeypatch.setattr(likelihood, "MAX_RELEASED_BYTES", 500)
+    found = run(world)
+    assert 1 < len(found.steps) < 4
+    assert len(found.answers) == 2
+    assert max(len(answer.token_ids) for answer in found.answers) <= 4 * len(found.steps)
+    for ended in range(len(found.steps) + 1):
+        assert run(world, found.steps[:ended]).answers == found.answers
 
 
 def test_steps_have_the_texts_and_probabilities_of_the_paths_that_may_be_chosen() -> None:

@@ -232,13 +232,24 @@ async def test_a_client_that_leaves_pays_for_the_longest_path_that_it_was_shown(
 
 
 async def test_a_failed_verifier_fails_the_request_and_costs_nothing(database_url: str, tmp_path: Path) -> None:
-    refuse = fail(FailureCode.CONTEXT_LENGTH_EXCEEDED, "Too long.")
+    refuse = fail(FailureCode.INVALID_PROMPT, "No such role.")
     async with searching(database_url, tmp_path, refuse) as stage:
-        with pytest.raises(openai.BadRequestError, match="Too long") as refused:
+        with pytest.raises(openai.BadRequestError, match="No such role"):
             await stage.ask(method="best_of_n", n=2)
-        assert refused.value.code == "context_length_exceeded"
         assert stage.engine.requests == []
         assert (await stage.billed()).get(VERIFIER, 0) == 0
+
+
+async def test_paths_that_are_too_long_for_the_verifier_are_billed_and_chosen_without_scores(
+    database_url: str, tmp_path: Path
+) -> None:
+    refuse = fail(FailureCode.CONTEXT_LENGTH_EXCEEDED, "Too long.")
+    async with searching(database_url, tmp_path, refuse) as stage:
+        answer = await stage.ask(method="best_of_n", n=3)
+        assert answer.choices[0].message.content == "0 1 2 3 4 5 6 7 8 9 10 11 "
+        [step] = steps_of(answer)
+        assert all("score" not in path for path in step["data"]["paths"])
+        assert await stage.billed() == {MODEL: 3 * 12}
 
 
 async def test_a_pattern_without_bounds_is_refused_by_its_field(database_url: str, tmp_path: Path) -> None:
