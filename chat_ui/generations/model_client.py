@@ -109,6 +109,8 @@ class Verifier:
     id: str
     price: Price | None
     ready: bool
+    own_names: Sequence[str] = ()
+    """Names of a chat model, which grades the paths of other models only; empty for models that score."""
 
 
 @dataclass(frozen=True)

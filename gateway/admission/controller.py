@@ -21,7 +21,6 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import AUTO_SIZE, ImageRequest
 from gateway.openai.messages import image_urls, text_of
-from gateway.openai.test_time_compute import SearchOptions
 from router.messages import ScorePrompt, ServiceClass, Task
 from router.model_registry import ModelInfo
 from router.producer.errors import ModelUnavailable
@@ -48,9 +47,8 @@ UNMEASURED_RETRY_AFTER = 5.0
 """`Retry-After` in seconds while a fleet is full and its throughput was not measured yet."""
 
 
-_SEARCH = "test_time_compute"
-_BUDGET = f"{_SEARCH}.budget_tokens"
-_VERIFIER = f"{_SEARCH}.verifier"
+_BUDGET = "test_time_compute.budget_tokens"
+_VERIFIER = "test_time_compute.verifier"
 _NO_VERIFIER = "No worker is serving the verifier at the moment. Please try again later."
 
 
@@ -100,8 +98,7 @@ class AdmissionController:
             )
         model = self._model(principal, body.model, Task.GENERATE)
         _check_length(body, model)
-        search = body.test_time_compute if isinstance(body, ChatCompletionRequest) else None
-        verifier = None if search is None else self._verifier(principal, model, search)
+        verifier = self._verifier(principal, model, body) if isinstance(body, ChatCompletionRequest) else None
         self._check_wait(principal, model, _service_class(body))
         return self._admitted(principal, model, _service_class(body), verifier)
 
@@ -117,8 +114,8 @@ class AdmissionController:
         path, _ = next(image_urls(body.messages), ("", ""))
         if path and not (model := self.catalogue.find(body.model, principal.models)).reads_images:
             raise InvalidRequest(f"Invalid '{path}': the model '{model.name}' reads no images.", param=path)
-        if path and body.test_time_compute is not None:
-            raise InvalidRequest(f"Invalid '{path}': images can't be combined with 'test_time_compute'.", param=path)
+        if path and body.search is not None:
+            raise InvalidRequest(f"Invalid '{path}': images can't be combined with '{body.search_param}'.", param=path)
 
     async def admit_embeddings(self, principal: Principal, body: EmbeddingRequest) -> AdmittedRequest:
         """Check whether an embedding request may be queued; return its admission: model and start deadline.
@@ -190,11 +187,14 @@ class AdmissionController:
         timeout = max(MIN_BEGIN_TIMEOUT, BEGIN_TIMEOUT_FACTOR * self.max_wait[service_class])
         return AdmittedRequest(principal, model, service_class, time.time() + timeout, verifier)
 
-    def _verifier(self, principal: Principal, model: ModelInfo, search: SearchOptions) -> ModelInfo | None:
-        """Check whether `model` may run a search; return its verifier, `None` if it has none."""
+    def _verifier(self, principal: Principal, model: ModelInfo, body: ChatCompletionRequest) -> ModelInfo | None:
+        """Check whether `model` may run the request's search, if any; return its verifier, `None` if it has none."""
+        if (search := body.search) is None:
+            return None
         if not model.searches:
             raise InvalidRequest(
-                f"Invalid '{_SEARCH}': the workers of the model '{model.name}' run no searches.", param=_SEARCH
+                f"Invalid '{body.search_param}': the workers of the model '{model.name}' run no searches.",
+                param=body.search_param,
             )
         if search.budget_tokens is not None and search.budget_tokens > self.max_search_tokens:
             raise InvalidRequest(

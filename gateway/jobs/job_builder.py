@@ -20,6 +20,7 @@ from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import AUTO_SIZE, ImageRequest
 from gateway.openai.messages import to_wire
 from gateway.openai.sampling import GREEDY_BELOW
+from gateway.openai.solution_templates import TEMPLATES, instructed
 from gateway.openai.structured_output import grammar_of
 from gateway.openai.test_time_compute import SearchOptions
 from gateway.openai.tools import tool_choice_to_wire, tools_to_wire
@@ -71,8 +72,11 @@ def build_chat_job(
     body: ChatCompletionRequest, admitted: AdmittedRequest, origin: Origin, images: Sequence[bytes] = ()
 ) -> Job:
     """Build the job of a chat completion with the files of its `images`; the job's id is the answer's id."""
+    messages, search = [to_wire(message) for message in body.messages], body.search
+    if search is not None and search.template is not None:
+        messages = instructed(messages, TEMPLATES[search.template].instruction)
     prompt = ChatPrompt(
-        messages=[to_wire(message) for message in body.messages],
+        messages=messages,
         images=list(images),
         tools=tools_to_wire(body.tools) if body.tools else None,
         tool_choice=tool_choice_to_wire(body.tool_choice, body.parallel_tool_calls) if body.tools else ToolChoice(),
@@ -84,9 +88,9 @@ def build_chat_job(
         tools_allowed=body.tools_allowed or [],
     )
     job = _job(f"chatcmpl-{uuid.uuid4().hex}", prompt, body, admitted, origin)
-    if body.test_time_compute is None:
+    if search is None:
         return job
-    return msgspec.structs.replace(job, search=_search(body.test_time_compute, job, admitted, origin))
+    return msgspec.structs.replace(job, search=_search(search, job, admitted, origin))
 
 
 def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, origin: Origin) -> list[Job]:
@@ -222,7 +226,7 @@ def _search(options: SearchOptions, job: Job, admitted: AdmittedRequest, origin:
         "" if verifier is None else verifier.name,
         judge=verifier is not None and verifier.task is Task.GENERATE,
         prompt_tokens=most.prompt_tokens,
-        answer_tokens=most.completion_tokens,
+        answer_tokens=most.completion_tokens // job.n,
         max_budget=origin.max_search_tokens,
     )
 

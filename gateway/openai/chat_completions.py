@@ -25,9 +25,10 @@ from gateway.openai.messages import (
 from gateway.openai.prompt_logprobs import PromptLogprobs
 from gateway.openai.sampling import GREEDY_BELOW, INT32_MAX, SamplingRequest
 from gateway.openai.steps import AnswerStep
-from gateway.openai.test_time_compute import SearchOptions
+from gateway.openai.test_time_compute import EarlyStoppingOption, LengthPenalty, SearchOptions
 from gateway.openai.tools import NamedTool, ToolChoiceOption, Tools, check_tool_choice
 from gateway.openai.usage import CompletionUsage
+from router.messages import MAX_BEAMS
 from stored_objects.prompt_image_limits import MAX_IMAGES
 
 MAX_MESSAGES = 2048
@@ -135,6 +136,17 @@ class ChatCompletionRequest(SamplingRequest):
     test_time_compute: SearchOptions | None = None
     """Search for the answer among several paths ([test-time-compute.md](test-time-compute.md)), for models that
     `/v1/models` lists with `test_time_compute`."""
+    use_beam_search: bool | None = None
+    """Return the `n` most probable answers that beam search with `best_of` beams (default `n`, at most 16) finds, for
+    models that `/v1/models` lists with `test_time_compute`
+    ([test-time-compute.md](test-time-compute.md#beam-search-by-likelihood)). Nothing is sampled."""
+    length_penalty: LengthPenalty | None = None
+    """With `use_beam_search`: exponent of an answer's number of tokens, by which its log probability is divided; -10
+    to 10, default 1."""
+    early_stopping: EarlyStoppingOption | None = None
+    """With `use_beam_search`: when it ends, once there are as many complete answers as beams: `true`: at once; `false`
+    (default): when the best beam, with the length that it has, is no better; `never`: when no beam can become better.
+    """
 
     @field_validator("messages")
     @classmethod
@@ -170,20 +182,55 @@ class ChatCompletionRequest(SamplingRequest):
 
     @model_validator(mode="after")
     def _consistent_search(self) -> Self:
-        search = self.test_time_compute
-        if search is None:
+        if self.use_beam_search:
+            if self.test_time_compute is not None:
+                raise conflict("use_beam_search", "it and 'test_time_compute' exclude each other")
+            if self._beams > MAX_BEAMS:
+                field = "n" if self.best_of is None else "best_of"
+                raise conflict(field, f"'use_beam_search' has at most {MAX_BEAMS} beams")
+        else:
+            for name, neutral in (("length_penalty", 1), ("early_stopping", False)):
+                if getattr(self, name) not in (None, neutral):
+                    raise conflict(name, "it is only allowed with 'use_beam_search'")
+        if (search := self.search) is None:
             return self
-        search.check_combination(dict(self))
+        search.check_combination(dict(self), self.search_param)
         if self.allows_tool_calls:
-            raise conflict("tools", "it can't be combined with 'test_time_compute': paths have no tool calls")
+            raise conflict("tools", f"it can't be combined with '{self.search_param}': paths have no tool calls")
         if self.response_format is not None and self.response_format.grammar() is not None:
-            raise conflict("response_format", "it can't be combined with 'test_time_compute': paths have no grammar")
-        if search.candidates > 1:
+            raise conflict("response_format", f"it can't be combined with '{self.search_param}': paths have no grammar")
+        if search.candidates > 1 and not search.by_likelihood:
             if self.temperature is not None and self.temperature < GREEDY_BELOW:
                 raise conflict("temperature", "without sampling all paths of 'test_time_compute' are equal")
             if self.top_k == 1:
                 raise conflict("top_k", "without sampling all paths of 'test_time_compute' are equal")
         return self
+
+    @property
+    def search(self) -> SearchOptions | None:
+        """How the answer is searched for, by `test_time_compute` or `use_beam_search`; `None`: it is generated once."""
+        if not self.use_beam_search:
+            return self.test_time_compute
+        return SearchOptions(
+            method="likelihood_beam_search",
+            n=self._beams,
+            length_penalty=self.length_penalty,
+            early_stopping=self.early_stopping,
+        )
+
+    @property
+    def search_param(self) -> str:
+        """Name of the field that requests the search."""
+        return "use_beam_search" if self.use_beam_search else "test_time_compute"
+
+    @property
+    def _beams(self) -> int:
+        return self.best_of or self.choices
+
+    @property
+    def candidates(self) -> int:
+        """Number of choices to generate, of which the best `n` are returned; a beam search returns all of its own."""
+        return self.choices if self.use_beam_search else super().candidates
 
     @property
     def allows_tool_calls(self) -> bool:

@@ -26,6 +26,9 @@ class CompletionRequest(SamplingRequest):
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
         **SamplingRequest.not_offered,
+        "use_beam_search": Refused("only the answers of chats are searched for", (False,)),
+        "length_penalty": Refused("it belongs to beam search", (1, 1.0)),
+        "early_stopping": Refused("it belongs to beam search", (False,)),
         "add_special_tokens": Refused("a text begins as the model was trained with", (True,)),
         "prompt_embeds": Refused("prompts are text or token ids"),
     }

@@ -54,9 +54,6 @@ class SamplingRequest(RequestBody):
     """Base of the request bodies of chat completions and completions."""
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
-        "use_beam_search": Refused("tokens are drawn, not searched for", (False,)),
-        "length_penalty": Refused("it belongs to beam search", (1, 1.0)),
-        "early_stopping": Refused("it belongs to beam search", (False,)),
         "logprob_token_ids": Refused("log probabilities are reported of the most likely tokens only"),
         "logits_processors": Refused("clients bring no code", ([],)),
         "truncation_side": Refused("prompts are cut at their beginning only", ("left",)),

@@ -3,6 +3,7 @@
 Source of the methods: the papers that `router/messages/search.py` names. Source of the fields: `n` is vLLM's number of
 samples; `expansions`, `max_steps` and `aggregate` are `beam_width`, `num_iterations` and `agg_strategy` of Hugging
 Face's search-and-learn, except that `n` counts what goes on after a step, not the candidates before it.
+`length_penalty` and `early_stopping` are those of `transformers` and vLLM.
 """
 
 from __future__ import annotations
@@ -16,12 +17,17 @@ from pydantic_core import PydanticCustomError
 from gateway.openai.base import ApiModel, Refused, conflict, missing
 from gateway.openai.json_schema import check_pattern
 from gateway.openai.sampling import INT32_MAX
+from gateway.openai.solution_templates import TEMPLATES, TemplateName
 from router.messages import (
+    MAX_BEAMS,
     MAX_CANDIDATES,
+    MAX_LENGTH_PENALTY,
     MAX_LOOKAHEAD,
     MAX_PATHS,
     MAX_STEPS,
+    RESULT_TOKENS,
     Aggregate,
+    EarlyStopping,
     Extraction,
     ExtractionKind,
     Search,
@@ -36,8 +42,14 @@ DEFAULT_PATHS = 4
 DEFAULT_EXPANSIONS = 4
 DEFAULT_STEP_TOKENS = 256
 DEFAULT_LOOKAHEAD = 1
+RELEASED_TOKENS = 32
+"""Tokens of the beams between two released steps of beam search by likelihood."""
 MAX_PATTERN = 512
 
+LengthPenalty = Annotated[float, Field(ge=-MAX_LENGTH_PENALTY, le=MAX_LENGTH_PENALTY)]
+EarlyStoppingOption = bool | Literal["never"]
+
+_EARLY_STOPPING = {True: EarlyStopping.COMPLETE, False: EarlyStopping.LIKELY, "never": EarlyStopping.NEVER}
 
 NOT_WITH_SEARCH: Mapping[str, Refused] = {
     "n": Refused("it has one answer; 'test_time_compute.n' is the number of paths", (1,)),
@@ -54,6 +66,21 @@ NOT_WITH_STEPS: Mapping[str, Refused] = {
     for name in ("presence_penalty", "frequency_penalty", "min_tokens")
 }
 """Fields that can't be combined with a method with steps, unless their value is neutral."""
+NOT_WITH_BEAMS: Mapping[str, Refused] = {
+    "temperature": Refused("tokens are not sampled", (0, 0.0)),
+    "top_p": Refused("tokens are not sampled", (1, 1.0)),
+    "top_k": Refused("tokens are not sampled", (0, -1)),
+    "min_p": Refused("tokens are not sampled", (0, 0.0)),
+    "presence_penalty": Refused("the model's own probabilities decide", (0, 0.0)),
+    "frequency_penalty": Refused("the model's own probabilities decide", (0, 0.0)),
+    "repetition_penalty": Refused("the model's own probabilities decide", (1, 1.0)),
+    "logit_bias": Refused("the model's own probabilities decide", ({},)),
+    "allowed_token_ids": Refused("the model's own probabilities decide"),
+    "bad_words": Refused("the model's own probabilities decide", ([],)),
+    "min_tokens": Refused("the model's own probabilities decide", (0,)),
+    "stop": Refused("beams end at stop tokens", ([],)),
+}
+"""Fields that can't be combined with beam search by likelihood, unless their value is neutral."""
 
 
 class ExtractionPattern(ApiModel):
@@ -86,14 +113,23 @@ class SearchOptions(ApiModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    method: Literal["best_of_n", "weighted_best_of_n", "self_consistency", "beam_search", "dvts", "lookahead"]
+    method: Literal[
+        "best_of_n",
+        "weighted_best_of_n",
+        "self_consistency",
+        "beam_search",
+        "dvts",
+        "lookahead",
+        "likelihood_beam_search",
+    ]
     """`best_of_n`: the answer with the highest score; `weighted_best_of_n`: the best of the answers whose results
     agree and whose scores have the highest sum; `self_consistency`: an answer with the most frequent result;
     `beam_search` and `dvts`: the best paths go on after each step, of all paths or of each tree; `lookahead`: as
-    `beam_search`, but a path's score is that of what a greedy rollout makes of it."""
+    `beam_search`, but a path's score is that of what a greedy rollout makes of it; `likelihood_beam_search`: the
+    answer that the model finds most probable (vLLM's `use_beam_search`)."""
     n: Annotated[int, Field(ge=1, le=MAX_PATHS)] | None = None
-    """Number of answers, of paths after a step (`beam_search`, `lookahead`), or of trees (`dvts`); default 8, with
-    steps 4."""
+    """Number of answers, of paths after a step (`beam_search`, `lookahead`), of trees (`dvts`), or of beams
+    (`likelihood_beam_search`, at most 16); default 8, with steps or beams 4."""
     expansions: Annotated[int, Field(ge=1, le=MAX_CANDIDATES)] | None = None
     """Continuations of each path in a step, for methods with steps; default 4. `n` times `expansions` is at most
     256."""
@@ -107,14 +143,24 @@ class SearchOptions(ApiModel):
     """Text that ends a step, for methods with a verifier; default two line feeds."""
     verifier: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
     """Name of the model that scores paths, as `/v1/models` lists it (`task`: `score`), or of another chat model, which
-    grades them (with `test_time_compute`); required by all methods but `self_consistency`, which has none."""
+    grades them (with `test_time_compute`); required by all methods but `self_consistency` and
+    `likelihood_beam_search`, which have none."""
     aggregate: Literal["last", "min", "product", "mean"] | None = None
     """How the scores of a path's steps become its score, for methods with a verifier; default `last`. A verifier that
     scores whole answers gives one score, which stays as it is."""
-    extract: Literal["last_number", "boxed", "text"] | ExtractionPattern | None = None
+    extract: Literal["last_number", "boxed", "text", "model"] | ExtractionPattern | None = None
     r"""How results are found in answers, for methods that compare them (`weighted_best_of_n`, `self_consistency`):
-    `last_number` (default), `boxed` (of the last `\boxed{}`), `text` (all), or an object with `regex` or
-    `json_path`."""
+    `last_number` (default), `boxed` (of the last `\boxed{}`), `text` (all), `model` (what the model
+    itself writes as the result, in at most 32 tokens), or an object with `regex` or `json_path`."""
+    template: TemplateName | None = None
+    """Known instruction for answers step by step, which is put before the conversation; results are then found as it
+    says, unless `extract` is given. Default: none."""
+    length_penalty: LengthPenalty | None = None
+    """Exponent of an answer's number of tokens, by which its log probability is divided, for `likelihood_beam_search`;
+    -10 to 10, default 1. Above 0 it favours long answers, below 0 short ones."""
+    early_stopping: EarlyStoppingOption | None = None
+    """When `likelihood_beam_search` ends, once it has `n` complete answers: `true`: at once; `false` (default): when
+    the best beam, with the length that it has, is no better; `never`: when no beam can become better."""
     budget_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
     """Most tokens that all paths together generate, and most that the verifier reads; credit is held for both."""
     return_candidates: bool | None = None
@@ -132,10 +178,14 @@ class SearchOptions(ApiModel):
             self._refuse("looks no steps ahead", "lookahead_steps")
         if not self._method.votes:
             self._refuse("compares no results", "extract")
+        if not self.by_likelihood:
+            self._refuse("does not score paths by their likelihood", "length_penalty", "early_stopping")
+        elif self.paths > MAX_BEAMS:
+            raise conflict("n", f"'{self.method}' has at most {MAX_BEAMS} beams")
         if self.candidates > MAX_CANDIDATES:
             raise conflict("expansions", f"'n' times 'expansions' must be at most {MAX_CANDIDATES}")
-        if self.budget_tokens is not None and self.budget_tokens < self._continuations:
-            raise conflict("budget_tokens", f"it must allow one token for each of {self._continuations} continuations")
+        if self.budget_tokens is not None and self.budget_tokens < self._least_budget:
+            raise conflict("budget_tokens", f"it must be at least {self._least_budget}: a token of each continuation")
         return self
 
     def _refuse(self, reason: str, *fields: str) -> None:
@@ -148,14 +198,19 @@ class SearchOptions(ApiModel):
         return SearchMethod(self.method)
 
     @property
+    def by_likelihood(self) -> bool:
+        """Whether the search keeps the paths that the model itself finds most probable, and samples nothing."""
+        return self._method is SearchMethod.LIKELIHOOD_BEAM_SEARCH
+
+    @property
     def stepwise(self) -> bool:
         """Whether the search scores paths after each step, not only at their ends."""
         return self._method.stepwise
 
     @property
     def paths(self) -> int:
-        """Number of answers, of paths that go on after a step, or of trees, by the search method."""
-        return self.n or (DEFAULT_PATHS if self.stepwise else DEFAULT_ANSWERS)
+        """Number of answers, of paths that go on after a step, of trees, or of beams, by the search method."""
+        return self.n or (DEFAULT_PATHS if self.stepwise or self.by_likelihood else DEFAULT_ANSWERS)
 
     @property
     def candidates(self) -> int:
@@ -174,24 +229,39 @@ class SearchOptions(ApiModel):
         return self.candidates * (1 + self._rollout_steps)
 
     @property
+    def _result_tokens(self) -> int:
+        return RESULT_TOKENS if self.extract == "model" else 0
+
+    @property
+    def _least_budget(self) -> int:
+        """One token of each continuation of a step, and its result if the model reads that."""
+        return self._continuations * (1 + self._result_tokens)
+
+    @property
     def _expansions(self) -> int:
         return self.expansions or DEFAULT_EXPANSIONS
 
     def _extraction(self) -> Extraction:
         if isinstance(self.extract, ExtractionPattern):
             return self.extract.to_wire()
+        if self.extract is None and self.template is not None:
+            return TEMPLATES[self.template].extract
         return Extraction(kind=ExtractionKind(self.extract or "last_number"))
 
-    def check_combination(self, fields: Mapping[str, Any]) -> None:
+    def check_combination(self, fields: Mapping[str, Any], param: str) -> None:
         """Check that the search can be combined with the request's `fields`; the first that can't be is an error.
+
+        `param` is the field that requests the search.
 
         Raises:
             PydanticCustomError: the error names the field.
         """
-        refused = {**NOT_WITH_SEARCH, **(NOT_WITH_STEPS if self.stepwise else {})}
-        for name, each in refused.items():
+        by_method = NOT_WITH_STEPS if self.stepwise else NOT_WITH_BEAMS if self.by_likelihood else {}
+        for name, each in {**NOT_WITH_SEARCH, **by_method}.items():
+            if name in ("n", "best_of") and param == "use_beam_search":
+                continue  # the numbers of its answers and beams
             if fields[name] is not None and fields[name] not in each.neutral:
-                raise conflict(name, f"it can't be combined with 'test_time_compute': {each.reason}")
+                raise conflict(name, f"it can't be combined with '{param}': {each.reason}")
 
     def to_wire(
         self, verifier: str, *, prompt_tokens: int, answer_tokens: int, max_budget: int, judge: bool = False
@@ -203,21 +273,24 @@ class SearchOptions(ApiModel):
         Without a budget of the request it is the most that the search can use, at most `max_budget`: each path has up
         to `answer_tokens`, and the verifier reads it and up to `prompt_tokens` before it, after each step.
         """
-        used = estimated_reading(prompt_tokens + answer_tokens, judge=judge) if verifier else answer_tokens
+        generated = answer_tokens + self._result_tokens
+        used = max(generated, estimated_reading(prompt_tokens + answer_tokens, judge=judge)) if verifier else generated
         continuations = self._continuations
         rounds = (self.max_steps or MAX_STEPS) if self.stepwise else 1
         return Search(
             method=self._method,
             n=self.paths,
-            budget_tokens=self.budget_tokens or max(continuations, min(max_budget, continuations * used * rounds)),
+            budget_tokens=self.budget_tokens or max(self._least_budget, min(max_budget, continuations * used * rounds)),
             expansions=self._expansions if self.stepwise else 1,
             max_steps=self.max_steps or MAX_STEPS,
-            step_tokens=self.step_tokens or DEFAULT_STEP_TOKENS,
+            step_tokens=RELEASED_TOKENS if self.by_likelihood else self.step_tokens or DEFAULT_STEP_TOKENS,
             lookahead_steps=self._rollout_steps,
             separator=self.separator or "\n\n",
             verifier=verifier,
             judge=judge,
             aggregate=Aggregate(self.aggregate or "last"),
             extract=self._extraction(),
+            length_penalty=1.0 if self.length_penalty is None else self.length_penalty,
+            early_stopping=_EARLY_STOPPING[self.early_stopping or False],
             return_candidates=bool(self.return_candidates),
         )

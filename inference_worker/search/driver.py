@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from inference_worker.search.events import (
@@ -23,6 +24,9 @@ from inference_worker.search.events import (
     Extend,
     Extended,
     PathScore,
+    Predicted,
+    Read,
+    ReadResults,
     Score,
     Scored,
     SegmentEnd,
@@ -40,6 +44,8 @@ KIND = "search"
 """`Step.kind` of a search's steps."""
 MAX_TEXT_BYTES = 4 * 1024 * 1024
 """Most bytes of paths' texts in one message: a text may double as JSON, and the broker takes messages of 16 MiB."""
+MAX_RELEASED_BYTES = 8 * 1024 * 1024
+"""Most bytes of all released steps as JSON, after which a search ends: a resumed job has them in one message."""
 
 
 class SearchDriver:
@@ -48,8 +54,10 @@ class SearchDriver:
     | state     | meaning                                | left when                                                 |
     |-----------|----------------------------------------|-----------------------------------------------------------|
     | NEW       | built, perhaps resumed                 | started: EXTENDING, or CHOSEN if no step can follow       |
-    | EXTENDING | continuations of a step are generated, | all `Extended`: COMPARING if results of votes may be      |
-    |           | then the rollouts of `lookahead`       | equal though their texts differ, else as after COMPARING  |
+    | EXTENDING | continuations of a step are generated, | all `Extended`: READING if finding the results of votes   |
+    |           | then the rollouts of `lookahead`       | takes time, else as after READING                         |
+    | READING   | results are found in answers           | all `Read`: COMPARING if results of votes may be equal    |
+    |           |                                        | though their texts differ, else as after COMPARING        |
     | COMPARING | results are compared as mathematics    | `Compared`: SCORING; without a verifier, or if it could   |
     |           |                                        | exceed the budget: a step ended, as after SCORING         |
     | SCORING   | the verifier reads the step's paths    | `Scored`, or `Unread` as it would exceed the budget, a    |
@@ -89,6 +97,8 @@ class SearchDriver:
         """`Step.number` of the next step."""
         self._generated = self._scored = self._billed = 0
         """Tokens generated, tokens that the verifier read, and generated tokens that steps have billed."""
+        self._released = 0
+        """Bytes of the released steps as JSON."""
         self._unscored = False
         """Whether the verifier could not read the last step's paths within the budget."""
         self._waiting: dict[int, range] = {}
@@ -98,6 +108,8 @@ class SearchDriver:
         """Most tokens of each continuation of the step, and of each step of a rollout."""
         self._ahead = 0
         """Steps of the candidates' rollouts that have begun; 0 while the candidates are generated."""
+        self._results: dict[int, str | None] = {}
+        """Results of the candidates that were found, by the numbers of the paths."""
         self._chosen: int | None = None
 
     def resume(self, steps: list[Step]) -> None:
@@ -110,6 +122,7 @@ class SearchDriver:
             if step.kind != KIND or not step.state.ended:
                 continue
             self._steps += 1
+            self._released += json_size(step.data)
             self._generated, self._scored = step.data["generated"], step.data["scored"]
             self._billed += sum(part.usage.completion_tokens for part in step.parts if part.model == self._model)
             kept = self._tree.restore(step.data["paths"])
@@ -142,6 +155,10 @@ class SearchDriver:
                 added = zip(numbers, segments, strict=True)
                 self._candidates += [self._tree.add(number, parent, segment) for number, segment in added]
                 return [] if self._waiting else self._extended()
+            case Read(results, tokens):
+                self._generated += tokens
+                self._results |= results
+                return [] if len(self._results) < len(self._candidates) else self._compare()
             case Compared(equal):
                 for path in self._candidates:
                     if path.result is not None:
@@ -154,6 +171,8 @@ class SearchDriver:
                 return self._end_step(Usage(prompt_tokens=tokens, completion_tokens=written))
             case Unread(tokens, written):
                 return self._end_unscored(Usage(prompt_tokens=tokens, completion_tokens=written))
+            case Predicted():
+                raise TypeError(f"an event that no command asks for: {event}")
 
     # Steps
 
@@ -162,7 +181,7 @@ class SearchDriver:
         search, method, paths = self._search, self._search.method, self._tree.paths
         parents, count = self._continued()
         shares = count * len(parents) * (1 + search.lookahead_steps)
-        share = (search.budget_tokens - self._generated) // shares if shares else 0
+        share = (search.budget_tokens - self._generated) // shares - search.result_tokens if shares else 0
         if share < 1:
             return []
         self._step_tokens = min(share, search.step_tokens)
@@ -205,21 +224,29 @@ class SearchDriver:
         for extend in plan:
             self._waiting[extend.path] = range(number + total, number + total + extend.count)
             total += extend.count
-        self._candidates, self._ahead = [], 0
+        self._candidates, self._results, self._ahead = [], {}, 0
         return [self._confirm(StepState.RUNNING, {"paths": total}), *plan]
 
     def _extended(self) -> list[Command]:
         search = self._search
         self._candidates.sort(key=lambda path: path.number)
-        if search.method.votes:
-            results = self._extract([path.text for path in self._candidates], search.extract)
-            for path, result in zip(self._candidates, results, strict=True):
-                path.result = result
-            first = self._candidates[0].number
-            known = [path.result for path in self._tree.paths.values() if path.number < first]
-            if (compare := comparison(known, results, search.extract.kind)) is not None:
-                return [compare]
-        return self._evaluate()
+        if not search.method.votes:
+            return self._evaluate()
+        texts = {path.number: path.text for path in self._candidates}
+        if search.extract.kind.slow:
+            return [ReadResults(texts)]
+        self._results = dict(zip(texts, self._extract([*texts.values()], search.extract), strict=True))
+        return self._compare()
+
+    def _compare(self) -> list[Command]:
+        """Give the candidates their results, which may have to be compared with one another."""
+        for path in self._candidates:
+            path.result = self._results[path.number]
+        first = self._candidates[0].number
+        known = [path.result for path in self._tree.paths.values() if path.number < first]
+        new = [path.result for path in self._candidates]
+        compare = comparison(known, new, self._search.extract.kind)
+        return self._evaluate() if compare is None else [compare]
 
     def _evaluate(self) -> list[Command]:
         return self._look_ahead() if self._search.method.verified else self._end_step()
@@ -270,17 +297,24 @@ class SearchDriver:
         self._steps += 1
         self._scored += scored.prompt_tokens if scored else 0
         self._keep(self._best(candidates))
-        plan, choice = self._plan(), dict[str, Any]()
-        if not plan:
+        plan = self._plan()
+        data = self._data() if plan else {}
+        if not plan or self._released + json_size(data) > MAX_RELEASED_BYTES:
             path, choice = self._choice()
-            tree.alive = [path]
-        small = _bytes(path.text for path in candidates) <= MAX_TEXT_BYTES
-        paths = tree.records(candidates, texts=self._search.return_candidates and small)
-        data = {"paths": paths, "generated": self._generated, "scored": self._scored, **choice}
+            plan, tree.alive = [], [path]
+            data = {**self._data(), **choice}
+        self._released += json_size(data)
         done = self._confirm(StepState.DONE, data, self._bill(scored))
         tree.forget_dropped(candidates)
         self._number += 1
         return [done, *(self._begin(plan) if plan else [self._choose(tree.alive[0].number)])]
+
+    def _data(self) -> dict[str, Any]:
+        """Return what the ended step shows, and what a resumed search needs of it."""
+        size = self._released + _bytes(path.text for path in self._candidates)
+        texts = self._search.return_candidates and size <= MAX_TEXT_BYTES
+        paths = self._tree.records(self._candidates, texts=texts)
+        return {"paths": paths, "generated": self._generated, "scored": self._scored}
 
     def _best(self, candidates: list[Path]) -> list[Path]:
         """Return the candidates that go on. Paths that have ended keep their places."""
@@ -334,6 +368,11 @@ class SearchDriver:
         self._chosen = number
         ended = self._tree.paths[number].ended if number != ROOT else None
         return Choose(self._tree.token_ids(number), ended or SegmentEnd.FULL)
+
+
+def json_size(data: Any) -> int:
+    """Return the number of bytes of `data` as JSON."""
+    return len(msgspec.json.encode(data))
 
 
 def _bytes(texts: Iterable[str]) -> int:

@@ -84,6 +84,19 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class Read:
+    """Event: results of some paths of a `ReadResults` command have been found; others may follow.
+
+    Attributes:
+        results: the results in normal form by the numbers of their paths; `None`: the path has none.
+        tokens: tokens that the model wrote for them.
+    """
+
+    results: dict[int, str | None]
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
 class Unread:
     """Event: the verifier has not scored the paths of a `Score` command, which have more than its `max_tokens`.
 
@@ -96,7 +109,20 @@ class Unread:
     written: int = 0
 
 
-Event = Extended | Compared | Scored | Unread
+@dataclass(frozen=True)
+class Predicted:
+    """Event: the model has predicted the token after a beam, as a `Predict` command requested.
+
+    Attributes:
+        beam: index of the beam.
+        tokens: the most probable tokens with their log probabilities, best first.
+    """
+
+    beam: int
+    tokens: list[tuple[int, float]]
+
+
+Event = Extended | Read | Compared | Scored | Unread | Predicted
 
 
 # Commands
@@ -126,6 +152,21 @@ class Extend:
 
 
 @dataclass(frozen=True)
+class Predict:
+    """Command: report the most probable tokens after a beam of beam search by likelihood.
+
+    Attributes:
+        beam: index of the beam.
+        prefix: ids of the beam's tokens, after the prompt.
+        count: number of tokens to report.
+    """
+
+    beam: int
+    prefix: list[int]
+    count: int
+
+
+@dataclass(frozen=True)
 class Score:
     """Command: have the verifier score paths.
 
@@ -138,6 +179,17 @@ class Score:
     paths: list[int]
     texts: list[list[str]]
     max_tokens: int
+
+
+@dataclass(frozen=True)
+class ReadResults:
+    """Command: find the results of paths by the model, or by a client's pattern.
+
+    Attributes:
+        texts: the text of each path, by its number.
+    """
+
+    texts: dict[int, str]
 
 
 @dataclass(frozen=True)
@@ -167,10 +219,12 @@ class Choose:
     Attributes:
         token_ids: all tokens of the answer.
         end: why it ended; `FULL` and `BOUNDARY` if the search ended before the answer, by its steps or its budget.
+        choice: index of the job's choice whose answer it is; the search is over with the last one.
     """
 
     token_ids: list[int] = field(default_factory=list)
     end: SegmentEnd = SegmentEnd.STOP
+    choice: int = 0
 
 
-Command = Extend | Compare | Score | Confirm | Choose
+Command = Extend | Predict | ReadResults | Compare | Score | Confirm | Choose

@@ -25,6 +25,7 @@ class Path:
         ended: `STOP` or `LENGTH` if the path can't go on, else `None`.
         step_scores: scores by the verifier; `None`: not scored.
         score: aggregated score; `None`: missing or not a finite number.
+        logprob: sum of the log probabilities of all tokens from the prompt's end; `None`: not known.
         result: result of the answer in normal form; `None`: none was found.
         rollout: what a greedy model writes after the path, by which the path is scored; it is no part of the path.
     """
@@ -39,6 +40,7 @@ class Path:
     ended: SegmentEnd | None
     step_scores: list[float] | None = None
     score: float | None = None
+    logprob: float | None = None
     result: str | None = None
     rollout: list[Segment] = field(default_factory=list)
 
@@ -118,6 +120,7 @@ class PathTree:
             ended = SegmentEnd(record["ended"]) if record["ended"] else None
             path = self._add(record["path"], record["parent"], record["tokens"], ended)
             path.score, path.result = record.get("score"), record.get("result")
+            path.logprob = record.get("logprob")
             if "step_scores" in record:
                 path.step_scores = [math.nan if score is None else score for score in record["step_scores"]]
             if record["alive"]:
@@ -142,6 +145,8 @@ def _record(path: Path, *, alive: bool, texts: bool) -> dict[str, Any]:
         record["step_scores"] = [score if math.isfinite(score) else None for score in path.step_scores]
         if path.score is not None:
             record["score"] = path.score
+    if path.logprob is not None:
+        record |= {"logprob": path.logprob, "score": path.score}
     if path.result is not None:
         record["result"] = path.result
     if alive:

@@ -15,7 +15,7 @@ import regex
 SEARCHED_CHARACTERS = 4096
 """Length of the end of a text that is searched."""
 MATCH_TIMEOUT = 0.1
-"""Seconds that all matches in all texts of a step may take: the worker's event loop waits for them."""
+"""Seconds that all matches in all texts of a step may take, in a thread beside the worker's event loop."""
 MAX_REPETITIONS = 1000
 """Largest product of the counts of a pattern's repetitions; a group that is repeated at least once counts twice."""
 MAX_EXPANDED = 20_000

@@ -64,6 +64,8 @@ def _extract(text: str, extraction: Extraction, timeout: float) -> str | None:
             found = last_match(extraction.pattern, text, timeout)
         case ExtractionKind.JSON_PATH:
             found = value_at(text, extraction.pattern)
+        case ExtractionKind.MODEL:
+            raise ValueError("the model finds results, not this function")
         case ExtractionKind.TEXT:
             found = text
     return normal_form(found) if found and found.strip() else None

@@ -96,12 +96,26 @@ class GatewayModelClient:
         ]
 
     async def search_offer(self, principal: Principal) -> model_client.SearchOffer:
-        """Return what the chat offers for test-time searches: scoring models for `principal`, by name, and limits."""
+        """Return what the chat offers for test-time searches: verifiers that `principal` may use, and limits.
+
+        Models that score come first, then chat models that can be judges, both by name.
+        """
         prices, settings = await self._prices.current(), self._gateway.settings
+        listed = self._gateway.catalogue.listed(principal.models)
         verifiers = [
             model_client.Verifier(name, _price(prices, model), _is_ready(model))
-            for name, model in self._gateway.catalogue.listed(principal.models)
+            for name, model in listed
             if model.task is Task.SCORE and not model.scores_pairs
+        ]
+        verifiers += [
+            model_client.Verifier(
+                name,
+                _price(prices, model),
+                _is_ready(model),
+                [each for each, other in listed if other.name == model.name],
+            )
+            for name, model in listed
+            if model.task is Task.GENERATE and model.searches
         ]
         return model_client.SearchOffer(verifiers, settings.max_search_tokens, settings.default_max_tokens)
 

@@ -73,11 +73,15 @@ from router.messages.replies import (
     merge_tool_calls,
 )
 from router.messages.search import (
+    MAX_BEAMS,
     MAX_CANDIDATES,
+    MAX_LENGTH_PENALTY,
     MAX_LOOKAHEAD,
     MAX_PATHS,
     MAX_STEPS,
+    RESULT_TOKENS,
     Aggregate,
+    EarlyStopping,
     Extraction,
     ExtractionKind,
     Search,

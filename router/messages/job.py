@@ -247,8 +247,8 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     grammar: Grammar | None = None
     n: Annotated[int, msgspec.Meta(ge=1)] = 1
     search: Search | None = None
-    """How the answer is searched for; `None`: it is generated once. Only for jobs with one choice, of workers whose
-    heartbeats say that they search."""
+    """How the answer is searched for; `None`: it is generated once. Only of workers whose heartbeats say that they
+    search, and for jobs with one choice unless the search is by likelihood."""
     service_class: ServiceClass = ServiceClass.DEFAULT
     cache_salt: str = ""
     """Separates prefix caches: tenants with different salts can't detect each other's prompts by timing."""

@@ -1,7 +1,8 @@
 """Field of a job that requests test-time compute: how paths are generated, scored by a verifier, and one chosen.
 
 Paths are samples of the same prompt. Methods with steps extend paths up to a boundary (the separator, or a number of
-tokens), have a verifier score them, and go on with the best; methods without steps generate whole answers.
+tokens), have a verifier score them, and go on with the best; methods without steps generate whole answers. Beam search
+by likelihood samples nothing and asks no verifier: it keeps the paths that the model itself finds most probable.
 """
 
 from __future__ import annotations
@@ -17,10 +18,17 @@ MAX_PATHS = 64
 MAX_CANDIDATES = 256
 """Most paths that are scored together: `n` times `expansions`."""
 MAX_STEPS = 64
+MAX_BEAMS = 16
+"""Largest `Search.n` of beam search by likelihood: the engine reports 20 next tokens of a path, stop tokens among them.
+"""
+MAX_LENGTH_PENALTY = 10.0
+"""Largest absolute value of `Search.length_penalty`."""
 VERIFIER_TOKENS = 1.5
 """Most tokens that a verifier is assumed to read for each token of the generator: tokenisers and templates differ."""
 JUDGE_TOKENS = 80
 """Most tokens that a judge is assumed to read beside conversation and path: the question for a grade."""
+RESULT_TOKENS = 32
+"""Most tokens in which a model writes the result of an answer."""
 MAX_LOOKAHEAD = 8
 """Most steps that are looked ahead."""
 
@@ -49,11 +57,13 @@ class SearchMethod(StrEnum):
     (Beeching et al. 2024)."""
     LOOKAHEAD = "lookahead"
     """Beam search whose paths are scored by where they lead: a greedy rollout of some steps (Snell et al. 2024)."""
+    LIKELIHOOD_BEAM_SEARCH = "likelihood_beam_search"
+    """After each token the `n` most probable paths go on: the beam search of `transformers` and vLLM; no verifier."""
 
     @property
     def verified(self) -> bool:
         """Whether a search by this method scores its paths with a verifier model."""
-        return self is not SearchMethod.SELF_CONSISTENCY
+        return self not in (SearchMethod.SELF_CONSISTENCY, SearchMethod.LIKELIHOOD_BEAM_SEARCH)
 
     @property
     def stepwise(self) -> bool:
@@ -64,6 +74,17 @@ class SearchMethod(StrEnum):
     def votes(self) -> bool:
         """Whether a search by this method extracts results from the answers and compares them."""
         return self in (SearchMethod.WEIGHTED_BEST_OF_N, SearchMethod.SELF_CONSISTENCY)
+
+
+class EarlyStopping(StrEnum):
+    """When beam search by likelihood ends, once it has `n` complete answers (as in `transformers`)."""
+
+    COMPLETE = "complete"
+    """At once."""
+    LIKELY = "likely"
+    """When the best unfinished path, with the length that it has, is no better than the worst of them."""
+    NEVER = "never"
+    """When no unfinished path can become better than the worst of them."""
 
 
 class Aggregate(StrEnum):
@@ -87,6 +108,13 @@ class ExtractionKind(StrEnum):
     """The value at a dotted path (`answer.value`, `results.0`) of an answer that is JSON."""
     TEXT = "text"
     """The whole text, without white space around it."""
+    MODEL = "model"
+    """What the model itself writes when it is asked for the result of the answer."""
+
+    @property
+    def slow(self) -> bool:
+        """Whether finding results takes a model, or the time that a client's pattern takes."""
+        return self in (ExtractionKind.REGEX, ExtractionKind.MODEL)
 
 
 class Extraction(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -98,11 +126,11 @@ class Extraction(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Search(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A search for the answer of a job with one choice."""
+    """A search for the answer of a job with one choice; beam search by likelihood finds `Job.n` answers."""
 
     method: SearchMethod
     n: Annotated[int, msgspec.Meta(ge=1, le=MAX_PATHS)]
-    """Number of paths, or of trees."""
+    """Number of paths, of trees, or of beams."""
     budget_tokens: Annotated[int, msgspec.Meta(ge=1)]
     """Most tokens that all paths together generate, and most that the verifier reads. The search ends when its next
     step could exceed one of them, and chooses among the paths that it has."""
@@ -111,7 +139,7 @@ class Search(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     max_steps: Annotated[int, msgspec.Meta(ge=1, le=MAX_STEPS)] = MAX_STEPS
     """Steps after which unfinished paths end with the reason `length`."""
     step_tokens: Annotated[int, msgspec.Meta(ge=1)] = 256
-    """Most tokens of one step of a path."""
+    """Most tokens of one step of a path; of beam search by likelihood, the tokens between two released steps."""
     lookahead_steps: Annotated[int, msgspec.Meta(ge=0, le=MAX_LOOKAHEAD)] = 0
     """Steps of the rollout of each path before it is scored; 0 for methods without rollouts."""
     separator: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] = "\n\n"
@@ -122,8 +150,16 @@ class Search(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Whether the verifier is a chat model, which writes a grade for each path."""
     aggregate: Aggregate = Aggregate.LAST
     extract: Extraction = Extraction()
+    length_penalty: Annotated[float, msgspec.Meta(ge=-MAX_LENGTH_PENALTY, le=MAX_LENGTH_PENALTY)] = 1.0
+    """Exponent of a path's number of tokens, by which its log probability is divided: its score by likelihood."""
+    early_stopping: EarlyStopping = EarlyStopping.LIKELY
     return_candidates: bool = False
     """Whether the last step lists the texts of all paths that reached the end."""
+
+    @property
+    def result_tokens(self) -> int:
+        """Most tokens that the result of each answer takes; 0 if it is not the model that finds results."""
+        return RESULT_TOKENS if self.method.votes and self.extract.kind is ExtractionKind.MODEL else 0
 
     @property
     def max_grades(self) -> int:

@@ -310,4 +310,5 @@ async def test_models_have_prices_and_readiness(scene: Scene) -> None:
     described = {"id": MODEL, "context": 128, "price": price, "ready": True, "tools": []}
     assert listed["models"] == [described | {"reads_images": False, "searches": False}]
     judge = {"id": "judge", "price": {"input_nano": 1, "cached_input_nano": 1, "output_nano": 0}, "ready": True}
+    judge["own_names"] = []
     assert listed["search"] == {"verifiers": [judge], "max_tokens": 1000, "answer_tokens": 64}

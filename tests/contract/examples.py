@@ -20,6 +20,7 @@ from router.messages import (
     Delta,
     Drain,
     Drawn,
+    EarlyStopping,
     Embedded,
     EmbeddingPrompt,
     Extraction,
@@ -295,6 +296,18 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             aggregate=Aggregate.MIN,
             extract=Extraction(kind=ExtractionKind.REGEX, pattern="answer: (.+)"),
             return_candidates=True,
+        ),
+    ),
+    "job_beam_search": msgspec_replace(
+        JOB,
+        n=2,
+        search=Search(
+            method=SearchMethod.LIKELIHOOD_BEAM_SEARCH,
+            n=4,
+            budget_tokens=8192,
+            step_tokens=32,
+            length_penalty=0.6,
+            early_stopping=EarlyStopping.NEVER,
         ),
     ),
     "window_started": Window(

@@ -147,16 +147,21 @@ class CountingEngine(EngineClient):
             counting.counts[choice] = position + 1
         self._generated += 1
         self.counted[counting.request.id] += 1
-        candidate = Candidate(token, -0.5)
         return TokenEvent(
             request=counting.request.id,
             choice=choice,
             position=position,
             token_ids=[token],
-            logprobs=[PositionLogprobs(candidate, [candidate])] if sampling.logprobs is not None else None,
+            logprobs=[self._logprobs(counting.request, token)] if sampling.logprobs is not None else None,
             finish_reason=("stop" if stopped else "length") if last else None,
             stop_token=token if stopped else None,
         )
+
+    def _logprobs(self, request: GenerationRequest, token: int) -> PositionLogprobs:
+        """Return the log probabilities of a token, the next ones less probable."""
+        del request
+        candidate = Candidate(token, -0.5)
+        return PositionLogprobs(candidate, [candidate])
 
     def _token(self, request: GenerationRequest, choice: int, position: int) -> int:
         """Return the token at a position of a choice."""

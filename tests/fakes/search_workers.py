@@ -14,7 +14,15 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from inference_worker.engine_protocol import EngineRequest, GenerationRequest, ScoreEvent, ScoreRequest, StepReport
+from inference_worker.engine_protocol import (
+    Candidate,
+    EngineRequest,
+    GenerationRequest,
+    PositionLogprobs,
+    ScoreEvent,
+    ScoreRequest,
+    StepReport,
+)
 from inference_worker.worker.job_handler import HandlerFactory
 from inference_worker.worker.scoring.answer_inputs import LineAnswers
 from inference_worker.worker.scoring.handler import ScoringHandler
@@ -45,6 +53,7 @@ BEAM = Search(
     verifier=VERIFIER,
 )
 VOTE = Search(method=SearchMethod.SELF_CONSISTENCY, n=4, budget_tokens=50_000)
+LIKELY = Search(method=SearchMethod.LIKELIHOOD_BEAM_SEARCH, n=3, budget_tokens=50_000, step_tokens=8)
 
 
 def drawn(*key: object) -> int:
@@ -66,8 +75,17 @@ class BranchingEngine(CountingEngine):
         self.kept.append(request)
 
     def _token(self, request: GenerationRequest, choice: int, position: int) -> int:
+        if request.grammar is not None:  # the result of an answer
+            return END if position else FIRST + drawn(request.prompt_ids) % 3
         number = drawn(request.sampling.seed, choice, position, request.prompt_ids)
         return END if number % 40 == 0 else FIRST + number // 40 % 100
+
+    def _logprobs(self, request: GenerationRequest, token: int) -> PositionLogprobs:
+        """Of different tokens, by the prompt alone; the end of the answer is one of them."""
+        numbers = drawn(request.prompt_ids)
+        ids = [END if (numbers + i) % 40 == 0 else FIRST + (numbers + i) % 100 for i in range(20)]
+        top = [Candidate(id_, -0.1 * (i + 1) - numbers % 997 / 10_000) for i, id_ in enumerate(ids)]
+        return PositionLogprobs(Candidate(token, -0.5), top[: request.sampling.logprobs])
 
 
 class ScoringEngine(CountingEngine):

@@ -10,8 +10,9 @@ import pytest
 
 from auth_billing.access.model_access import ModelAccess, ModelPolicy, PolicyMode
 from auth_billing.access.principal import Principal
+from auth_billing.access.scopes import Scope
 from auth_billing.errors import NoPrice
-from router.messages import Outcome, Task, Usage, UsagePart
+from router.messages import ChatPrompt, Outcome, Task, Usage, UsagePart
 from tests.fakes.scripted_worker import search, search_and_wait, status
 from tests.gateway.conftest import HI, MODEL, VERIFIER, Serve, SetStage, Stage, announce_searches, eventually, reset
 from tests.gateway.http.routes.test_chat_completions import frames
@@ -132,6 +133,16 @@ async def refused(stage: Stage, **search_fields: Any) -> tuple[int, str, str]:
     return answer.status_code, error["code"], error["param"]
 
 
+async def test_a_template_is_put_before_the_conversation(set_stage: SetStage) -> None:
+    stage = await searching(set_stage)
+    answer = await stage.chat(test_time_compute={**BEAM, "template": "qwen2.5_math"})
+    assert answer.status_code == 200
+    [job] = stage.worker.jobs
+    assert isinstance(job.prompt, ChatPrompt)
+    assert [message["role"] for message in job.prompt.messages] == ["system", *(each["role"] for each in HI)]
+    assert "\\boxed{}" in job.prompt.messages[0]["content"]
+
+
 async def test_a_model_whose_workers_do_not_search_refuses(set_stage: SetStage) -> None:
     stage = await set_stage()
     assert await refused(stage) == (400, "invalid_value", "test_time_compute")
@@ -196,6 +207,17 @@ async def test_a_verifier_that_the_caller_may_not_use_is_not_found(set_stage: Se
     stage.accounts.added["hr_live_limited"] = Principal("key-3", "tenant-1", "salt", models=ModelAccess((policy,)))
     stage.client.headers["authorization"] = "Bearer hr_live_limited"
     assert await refused(stage) == (404, "model_not_found", "test_time_compute.verifier")
+
+
+async def test_a_verifier_needs_no_scope_of_its_own(set_stage: SetStage) -> None:
+    """A scope is for routes, and a search is a chat completion; which models score follows from model access."""
+    stage = await searching(set_stage)
+    scopes = frozenset({Scope.CHAT_COMPLETIONS})
+    stage.accounts.added["hr_live_chat"] = Principal("key-4", "tenant-1", "salt", scopes=scopes)
+    stage.client.headers["authorization"] = "Bearer hr_live_chat"
+    assert (await stage.chat(test_time_compute=BEAM)).json()["usage"]["parts"] == PARTS
+    refusal = await stage.client.post("/v1/score", json={"model": VERIFIER, "text_1": "a", "text_2": "b"})
+    assert (refusal.status_code, refusal.json()["error"]["code"]) == (403, "missing_scope")
 
 
 async def test_a_verifier_is_found_by_its_alias(set_stage: SetStage, tmp_path: Any) -> None:

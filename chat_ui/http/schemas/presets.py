@@ -76,13 +76,15 @@ class Verifier(Schema):
     """`null`: no price is set, so the model can't be used."""
     ready: bool
     """Whether a live worker serves the model."""
+    own_names: list[str]
+    """Names of a chat model, which grades the paths of other models only; empty for models that score."""
 
 
 class SearchOffer(Schema):
     """What searches for answers can use."""
 
     verifiers: list[Verifier]
-    """Sorted by name."""
+    """Models that score, then chat models, both sorted by name."""
     max_tokens: int
     """Most tokens that all paths of a search together generate, and most that the verifier reads."""
     answer_tokens: int

@@ -8,8 +8,11 @@ from itertools import count
 
 from inference_worker.engine_protocol import EngineRequest
 from inference_worker.search.driver import SearchDriver
+from inference_worker.search.likelihood import LikelihoodDriver
 from inference_worker.worker.engine_attempt import GenerationAttempt
 from inference_worker.worker.search.continuations import Continuations
+from inference_worker.worker.search.predictions import Prediction
+from inference_worker.worker.search.result_reading import ResultReading
 from router.consumer.attempts import SteppedAttempt
 from router.messages import Search
 
@@ -18,14 +21,15 @@ from router.messages import Search
 class SearchAttempt(GenerationAttempt, SteppedAttempt):
     """One attempt at a job with a search: engine requests for continuations of paths, then the chosen answer."""
 
-    driver: SearchDriver | None = None
+    driver: SearchDriver | LikelihoodDriver | None = None
     """State of the search; `None` until the job is prepared."""
     started: bool = False
     """Whether the driver was started."""
-    continuations: dict[str, Continuations] = field(default_factory=dict)
-    """Continuations that the engine generates, by the ids of their engine requests."""
+    continuations: dict[str, Continuations | Prediction | ResultReading] = field(default_factory=dict)
+    """Continuations, predictions and results that the engine generates, by the ids of their engine requests."""
     evaluating: asyncio.Task[None] | None = None
-    """Task that waits for the verifier or the comparison of results; cancelling it cancels the child job or process."""
+    """Task that reads or compares results, or waits for the verifier; cancelling it cancels the process or child job.
+    """
     _numbers: count[int] = field(default_factory=count)
 
     @property

@@ -110,7 +110,7 @@ class Continuations:
         detokenizer = Detokenizer()
         return [detokenizer.push(b"" if each in self._hidden else self._tokenizer.token_data(each)) for each in ids]
 
-    def extended(self) -> Extended | None:
+    def ended(self) -> Extended | None:
         """Return the event for the search's driver that all continuations have ended; `None` until they have."""
         segments = [Segment(each.ids, each.text, each.end) for each in self._all if each.end is not None]
         return Extended(self._path, segments) if len(segments) == len(self._all) else None

@@ -6,6 +6,7 @@ the search found goes to the gateway as a step of the answer, from which another
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -13,19 +14,36 @@ from msgspec.structs import replace
 from inference_worker.engine_protocol import EngineEvent, GenerationRequest, RequestFailed, TokenEvent
 from inference_worker.errors import PromptRejected
 from inference_worker.search.driver import SearchDriver
-from inference_worker.search.events import Choose, Command, Compare, Confirm, Event, Extend, Score, SegmentEnd
+from inference_worker.search.events import (
+    Choose,
+    Command,
+    Compare,
+    Confirm,
+    Event,
+    Extend,
+    Predict,
+    Read,
+    ReadResults,
+    Score,
+    SegmentEnd,
+)
+from inference_worker.search.likelihood import LikelihoodDriver
 from inference_worker.search.regular_expressions import is_supported
+from inference_worker.search.results import extract_results
 from inference_worker.worker.engine_attempt import GenerationAttempt
 from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
 from inference_worker.worker.search.attempt import SearchAttempt
 from inference_worker.worker.search.continuations import Continuations
 from inference_worker.worker.search.judge import grades_of
+from inference_worker.worker.search.predictions import MAX_TOKENS, Prediction
+from inference_worker.worker.search.result_reading import ResultReading, reading_job
 from inference_worker.worker.search.result_sandbox import ResultSandbox
 from inference_worker.worker.search.verifier import PARAM, scores_of
+from inference_worker.worker.text.detokenizer import Detokenizer
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.errors import PublishError, TooManyAncestors
-from router.messages import MAX_DEPTH, ChatPrompt, ExtractionKind, Job, Search, Step, Terminal
+from router.messages import MAX_DEPTH, ChatPrompt, ExtractionKind, Job, Search, SearchMethod, Step, Terminal
 from router.producer.child_jobs import ChildJobs, parent_failure
 from router.producer.errors import GenerationError
 from router.transport.base import Delivery
@@ -59,17 +77,36 @@ class SearchHandler(GenerationHandler):
         rest = limits.max_model_len - request.prompt_tokens
         most = rest if request.sampling.max_tokens is None else request.sampling.max_tokens
         request = replace(request, sampling=replace(request.sampling, max_tokens=most))
-        attempt.outputs = [self._text.open_output(job, 0, attempt.position)]
+        attempt.outputs = [self._text.open_output(job, choice) for choice in range(job.n)]
         attempt.resume(job)
-        attempt.driver = SearchDriver(
-            search,
-            model=job.model,
-            seed=job.sampling.seed,
-            prompt_tokens=request.prompt_tokens,
-            max_tokens=most,
-        )
+        if search.method is SearchMethod.LIKELIHOOD_BEAM_SEARCH:
+            attempt.driver = self._likelihood_driver(job, search, most)
+        else:
+            attempt.driver = SearchDriver(
+                search,
+                model=job.model,
+                seed=job.sampling.seed,
+                prompt_tokens=request.prompt_tokens,
+                max_tokens=most,
+            )
         attempt.driver.resume(attempt.steps)
         attempt.request = request
+
+    def _likelihood_driver(self, job: Job, search: Search, max_tokens: int) -> LikelihoodDriver:
+        stops = self._stop_tokens(job)
+        if search.n + len(stops) > MAX_TOKENS:
+            message = f"Invalid 'stop_token_ids': with {search.n} beams at most {MAX_TOKENS - search.n} stop tokens"
+            raise PromptRejected(f"{message} are possible, those of the model among them.", "stop_token_ids")
+        tokenizer = self._text.tokenizer
+        hidden = tokenizer.controls.ids if job.text.skip_special_tokens else frozenset()
+
+        def decode(ids: list[int]) -> str:
+            detokenizer = Detokenizer()
+            return "".join(detokenizer.push(b"" if each in hidden else tokenizer.token_data(each)) for each in ids)
+
+        return LikelihoodDriver(
+            search, model=job.model, max_tokens=max_tokens, answers=job.n, stops=stops, decode=decode
+        )
 
     def _submit(self, attempt: GenerationAttempt) -> None:
         if not isinstance(attempt, SearchAttempt) or attempt.started or attempt.driver is None:
@@ -92,9 +129,9 @@ class SearchHandler(GenerationHandler):
             attempt.cached_tokens = max(attempt.cached_tokens, cached)
         if continuations.push(event) and event.finish_reason is None:  # the engine detects neither separators nor stops
             self._engine.abort(event.request, event.choice)
-        if (extended := continuations.extended()) is not None:
+        if (ended := continuations.ended()) is not None:
             del attempt.continuations[event.request]
-            self._receive(attempt, extended)
+            self._receive(attempt, ended)
 
     def _fail_as_reported(self, attempt: GenerationAttempt, failed: RequestFailed) -> None:
         if isinstance(attempt, SearchAttempt) and failed.request not in attempt.continuations:
@@ -110,8 +147,12 @@ class SearchHandler(GenerationHandler):
     def _execute(self, attempt: SearchAttempt, commands: Iterable[Command]) -> None:
         for command in commands:
             match command:
-                case Extend():
-                    self._extend(attempt, command)
+                case Extend() | Predict():
+                    self._generate(attempt, command)
+                case ReadResults():
+                    by_model = attempt.search.extract.kind is ExtractionKind.MODEL
+                    read = self._ask_for_results if by_model else self._match_results
+                    attempt.evaluating = self._consumer.spawn(read(attempt, command), attempt)
                 case Score():
                     attempt.evaluating = self._consumer.spawn(self._score(attempt, command), attempt)
                 case Compare():
@@ -121,13 +162,36 @@ class SearchHandler(GenerationHandler):
                 case Choose():
                     self._choose(attempt, command)
 
-    def _extend(self, attempt: SearchAttempt, command: Extend) -> None:
+    def _generate(self, attempt: SearchAttempt, command: Extend | Predict) -> None:
         if not isinstance(attempt.request, GenerationRequest):
             return
         request_id = attempt.next_request_id()
-        continuations = Continuations(command, attempt.job, attempt.request, request_id, self._text.tokenizer)
-        attempt.continuations[request_id] = continuations
-        self._send(attempt, [continuations.request])
+        generated: Continuations | Prediction
+        if isinstance(command, Predict):
+            generated = Prediction(command, attempt.request, request_id)
+        else:
+            generated = Continuations(command, attempt.job, attempt.request, request_id, self._text.tokenizer)
+        attempt.continuations[request_id] = generated
+        self._send(attempt, [generated.request])
+
+    async def _ask_for_results(self, attempt: SearchAttempt, command: ReadResults) -> None:
+        """Have the model write the result of each path."""
+        limits = ModelLimits(self._ready.max_model_len, self._ready.vocab_size)
+        for path, text in command.texts.items():
+            request_id = attempt.next_request_id()
+            try:
+                request = await self._text.prepare(reading_job(attempt.job, text), request_id, limits)
+            except PromptRejected:
+                self._receive(attempt, Read({path: None}))
+                continue
+            reading = ResultReading(path, request, self._text.tokenizer)
+            attempt.continuations[request_id] = reading
+            self._send(attempt, [reading.request])
+
+    async def _match_results(self, attempt: SearchAttempt, command: ReadResults) -> None:
+        """Find the results by the client's pattern, in a thread: the pattern may take a tenth of a second."""
+        found = await asyncio.to_thread(extract_results, [*command.texts.values()], attempt.search.extract)
+        self._receive(attempt, Read(dict(zip(command.texts, found, strict=True))))
 
     async def _score(self, attempt: SearchAttempt, command: Score) -> None:
         deadline = self._consumer.clocks.deadline(attempt.job)
@@ -148,27 +212,33 @@ class SearchHandler(GenerationHandler):
         self._outbox.put(attempt.job.reply_to, delta, urgent=True)
 
     def _choose(self, attempt: SearchAttempt, command: Choose) -> None:
-        """Release the chosen answer as if the engine had just generated it."""
-        attempt.outputs = [self._text.open_output(attempt.job, 0, attempt.position)]
-        position = len(attempt.job.delivered_ids(0))
+        """Release a chosen answer as if the engine had just generated it."""
+        choice, ended = command.choice, attempt.job.ended
+        if choice in ended and len(ended) < attempt.job.n:
+            return  # an earlier attempt has released it
+        start = None if choice else attempt.position
+        attempt.outputs[choice] = self._text.open_output(attempt.job, choice, start)
+        position = len(attempt.job.delivered_ids(choice))
         stopped = command.end is SegmentEnd.STOP
         event = TokenEvent(
             request=attempt.attempt_id,
-            choice=0,
+            choice=choice,
             position=position,
             token_ids=command.token_ids[position:],
             finish_reason="stop" if stopped else "length",
-            stop_token=self._stop_token(attempt, command.token_ids) if stopped else None,
+            stop_token=self._stop_token(attempt.job, command.token_ids) if stopped else None,
         )
         self._observe(attempt, event)
         self._push(attempt, event)
         attempt.tokens = len(attempt.ids[0])
 
-    def _stop_token(self, attempt: SearchAttempt, token_ids: list[int]) -> int | None:
+    def _stop_token(self, job: Job, token_ids: list[int]) -> int | None:
         """Return the stop token at the end of an answer, or `None`."""
-        sampling = attempt.job.sampling
-        stops = {*sampling.stop_token_ids, *([] if sampling.ignore_eos else self._ready.eos_token_ids)}
-        return token_ids[-1] if token_ids and token_ids[-1] in stops else None
+        return token_ids[-1] if token_ids and token_ids[-1] in self._stop_tokens(job) else None
+
+    def _stop_tokens(self, job: Job) -> frozenset[int]:
+        sampling = job.sampling
+        return frozenset([*sampling.stop_token_ids, *([] if sampling.ignore_eos else self._ready.eos_token_ids)])
 
     # End of a job
 
@@ -200,8 +270,9 @@ def _check(job: Job, search: Search) -> None:
     Raises:
         PromptRejected: the job can't be answered by its search.
     """
-    if job.n != 1:
-        raise PromptRejected("A search has one answer: `n` must be 1.", "n")
+    answers = search.n if search.method is SearchMethod.LIKELIHOOD_BEAM_SEARCH else 1
+    if job.n > answers:
+        raise PromptRejected(f"This search has at most {answers} answers: `n` is too large.", "n")
     if not isinstance(job.prompt, ChatPrompt):
         raise PromptRejected("Only the answers of chats are searched for.", PARAM)
     if search.verifier and job.prompt.images:

@@ -17,6 +17,7 @@ import msgspec
 
 from inference_worker.search.events import PathScore, Score, Scored, Unread
 from inference_worker.worker.search.attempt import SearchAttempt
+from inference_worker.worker.search.verifier import UNREAD
 from router.messages import (
     ChatPrompt,
     Delta,
@@ -30,6 +31,7 @@ from router.messages import (
     Usage,
 )
 from router.producer.child_jobs import ChildJobs, ChildRequest
+from router.producer.errors import JobFailed
 from router.usage_arithmetic import total
 
 HIGHEST = 9
@@ -76,7 +78,8 @@ async def grades_of(command: Score, attempt: SearchAttempt, children: ChildJobs,
     """Have a chat model grade the paths of `command`, by one child job for each path; return the grades as scores.
 
     A grade is 0 to 1, or NaN for a path that the judge did not grade. `Unread` once child jobs with more tokens than
-    the judge may read have started; the others are cancelled. Cancelling the call cancels the child jobs.
+    the judge may read have started, or one exceeds its context; the others are cancelled.
+    Cancelling the call cancels the child jobs.
 
     Args:
         command: the paths, with the texts of their steps.
@@ -100,6 +103,10 @@ async def grades_of(command: Score, attempt: SearchAttempt, children: ChildJobs,
         await asyncio.gather(*grading)
     except _TooManyTokens:
         return Unread(reading.used.prompt_tokens, reading.used.completion_tokens)
+    except JobFailed as error:
+        if error.failure in UNREAD:
+            return Unread(reading.used.prompt_tokens, reading.used.completion_tokens)
+        raise
     finally:
         for task in grading:
             task.cancel()

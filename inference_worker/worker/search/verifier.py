@@ -15,12 +15,15 @@ from router.producer.errors import JobFailed
 
 PARAM = "test_time_compute"
 """Request field that searches come from, for error messages."""
+UNREAD = (FailureCode.TOO_MANY_TOKENS, FailureCode.CONTEXT_LENGTH_EXCEEDED)
+"""Failures of child jobs that say that a verifier can't read the paths. The search ends, and is billed."""
 
 
 async def scores_of(command: Score, attempt: SearchAttempt, children: ChildJobs, *, deadline: float) -> Scored | Unread:
     """Have the search's verifier score the paths of `command`, by one child job, and return the scores as `Scored`.
 
-    `Unread` if the paths have more tokens than the verifier may read. Cancelling the call cancels the child job.
+    `Unread` if the paths have more tokens than the verifier may read, or one has more than its context. Cancelling
+    the call cancels the child job.
 
     Args:
         command: the paths, with the texts of their steps.
@@ -55,7 +58,7 @@ async def scores_of(command: Score, attempt: SearchAttempt, children: ChildJobs,
                 elif isinstance(reply, Finished):
                     tokens = reply.usage.prompt_tokens
     except JobFailed as error:
-        if error.failure is FailureCode.TOO_MANY_TOKENS:
+        if error.failure in UNREAD:
             return Unread()
         raise
     return Scored([scores[index] for index in range(len(command.texts))], tokens)

@@ -86,7 +86,6 @@ NOT_OFFERED: list[tuple[str, Any]] = [
     ("functions", [{"name": "f"}]),
     ("modalities", ["text", "audio"]),
     ("web_search_options", {}),
-    ("use_beam_search", True),
     ("chat_template", "{% for i in range(10**9) %}{% endfor %}"),
     ("guided_regex", "(a+)+$"),
     ("guided_decoding_backend", "x"),

@@ -9,12 +9,13 @@ import pytest
 from gateway.errors import InvalidRequest
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.test_time_compute import SearchOptions
-from router.messages import Aggregate, Extraction, ExtractionKind, Search, SearchMethod
+from router.messages import Aggregate, EarlyStopping, Extraction, ExtractionKind, Search, SearchMethod
 
 HI = {"role": "user", "content": "hi"}
 BEST = {"method": "best_of_n", "verifier": "rm"}
 BEAM = {"method": "beam_search", "verifier": "prm"}
 VOTE = {"method": "self_consistency"}
+LIKELY = {"method": "likelihood_beam_search"}
 
 
 def parse(search: Any, **fields: Any) -> ChatCompletionRequest:
@@ -38,6 +39,9 @@ def test_defaults_follow_from_the_method() -> None:
     assert wire(BEST) == Search(method=SearchMethod.BEST_OF_N, n=8, budget_tokens=8 * 165, verifier="rm")
     assert wire(BEAM) == Search(
         method=SearchMethod.BEAM_SEARCH, n=4, expansions=4, budget_tokens=16 * 165 * 64, verifier="prm"
+    )
+    assert wire(LIKELY) == Search(
+        method=SearchMethod.LIKELIHOOD_BEAM_SEARCH, n=4, budget_tokens=4 * 100, step_tokens=32
     )
     assert wire({**BEAM, "method": "lookahead"}) == Search(
         method=SearchMethod.LOOKAHEAD,
@@ -81,6 +85,7 @@ def test_every_field_reaches_the_wire() -> None:
     [
         ("boxed", Extraction(kind=ExtractionKind.BOXED)),
         ("text", Extraction(kind=ExtractionKind.TEXT)),
+        ("model", Extraction(kind=ExtractionKind.MODEL)),
         ({"regex": "answer: (.+)"}, Extraction(kind=ExtractionKind.REGEX, pattern="answer: (.+)")),
         ({"json_path": "results.0"}, Extraction(kind=ExtractionKind.JSON_PATH, pattern="results.0")),
     ],
@@ -89,15 +94,35 @@ def test_results_are_extracted_as_requested(given: Any, expected: Extraction) ->
     assert wire({**VOTE, "extract": given}).extract == expected
 
 
+def test_a_template_says_how_results_are_found_unless_the_request_does() -> None:
+    assert wire({**VOTE, "template": "qwen2.5_math"}).extract == Extraction(kind=ExtractionKind.BOXED)
+    assert wire({**VOTE, "template": "steps"}).extract.pattern.startswith("Result:")
+    given = wire({**VOTE, "template": "qwen2.5_math", "extract": "last_number"}).extract
+    assert given == Extraction(kind=ExtractionKind.LAST_NUMBER)
+
+
 def test_a_default_budget_is_capped_and_allows_a_token_for_each_path() -> None:
     assert wire(BEAM, most=500).budget_tokens == 500
     assert wire({**VOTE, "n": 64}, answer=0).budget_tokens == 64
+    assert wire({**VOTE, "n": 2, "extract": "model"}).budget_tokens == 2 * (100 + 32)
+    assert wire({**VOTE, "n": 2, "extract": "model"}, most=5).budget_tokens == 2 * (1 + 32)
     assert wire({**BEAM, "budget_tokens": 17}, most=500).budget_tokens == 17
 
 
 @pytest.mark.parametrize(
     ("search", "field"),
     [
+        ({**LIKELY, "n": 17}, "n"),
+        ({**LIKELY, "verifier": "rm"}, "verifier"),
+        ({**LIKELY, "expansions": 2}, "expansions"),
+        ({**LIKELY, "step_tokens": 2}, "step_tokens"),
+        ({**LIKELY, "extract": "boxed"}, "extract"),
+        ({**LIKELY, "budget_tokens": 3}, "budget_tokens"),
+        *(({**LIKELY, "length_penalty": each}, "length_penalty") for each in (10.1, -11, "1", float("inf"))),
+        *(({**LIKELY, "early_stopping": each}, "early_stopping") for each in ("always", 1)),
+        ({**BEAM, "length_penalty": 1.0}, "length_penalty"),
+        ({**VOTE, "early_stopping": False}, "early_stopping"),
+        ({**VOTE, "template": "cot"}, "template"),
         ({}, "method"),
         ({"method": "mcts"}, "method"),
         ({"method": "best_of_n"}, "verifier"),
@@ -119,6 +144,7 @@ def test_a_default_budget_is_capped_and_allows_a_token_for_each_path() -> None:
         ({**BEAM, "n": 64, "expansions": 5}, "expansions"),
         ({**BEAM, "budget_tokens": 15}, "budget_tokens"),
         ({**BEST, "n": 8, "budget_tokens": 7}, "budget_tokens"),
+        ({**VOTE, "n": 8, "budget_tokens": 8 * 33 - 1, "extract": "model"}, "budget_tokens"),
         *(({**BEST, "n": n}, "n") for n in (0, -1, 65, 10**9, True, "3", 2.0)),
         *(({**BEAM, "expansions": n}, "expansions") for n in (0, 257, 2**63, 1.5)),
         *(({**BEAM, "max_steps": n}, "max_steps") for n in (0, 65)),
@@ -191,3 +217,79 @@ def test_neutral_values_and_single_paths_are_accepted() -> None:
     }
     assert parse(BEAM, **neutral).test_time_compute == SearchOptions(method="beam_search", verifier="prm")
     assert parse({**BEST, "n": 1}, temperature=0).test_time_compute is not None
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected", "choices"),
+    [
+        ({"n": 3}, {"n": 3}, 3),
+        ({"best_of": 4}, {"n": 4}, 1),
+        ({"n": 2, "best_of": 4, "stream": True}, {"n": 4}, 2),
+        ({"length_penalty": -0.5}, {"n": 1, "length_penalty": -0.5}, 1),
+        ({"n": 2, "early_stopping": True}, {"n": 2, "early_stopping": EarlyStopping.COMPLETE}, 2),
+        ({"n": 2, "early_stopping": "never"}, {"n": 2, "early_stopping": EarlyStopping.NEVER}, 2),
+    ],
+)
+def test_vllms_fields_request_beam_search(fields: dict[str, Any], expected: dict[str, Any], choices: int) -> None:
+    body = parse(None, use_beam_search=True, temperature=0, **fields)
+    assert body.search is not None
+    assert (body.choices, body.candidates) == (choices, choices)
+    wanted = Search(
+        method=SearchMethod.LIKELIHOOD_BEAM_SEARCH, budget_tokens=expected["n"] * 100, step_tokens=32, **expected
+    )
+    assert body.search.to_wire("", prompt_tokens=10, answer_tokens=100, max_budget=10**6) == wanted
+
+
+def test_without_beam_search_its_fields_have_neutral_values_only() -> None:
+    assert parse(None, use_beam_search=False, length_penalty=1, early_stopping=False).search is None
+    assert refused(None, length_penalty=0.9) == "length_penalty"
+    assert refused(None, early_stopping=True) == "early_stopping"
+
+
+@pytest.mark.parametrize(
+    ("param", "fields"),
+    [
+        ("temperature", {"temperature": 0.7}),
+        ("temperature", {"temperature": 1}),
+        ("top_p", {"top_p": 0.9}),
+        ("top_k", {"top_k": 5}),
+        ("min_p", {"min_p": 0.1}),
+        ("presence_penalty", {"presence_penalty": 1}),
+        ("frequency_penalty", {"frequency_penalty": 1}),
+        ("repetition_penalty", {"repetition_penalty": 1.1}),
+        ("logit_bias", {"logit_bias": {"5": 1}}),
+        ("allowed_token_ids", {"allowed_token_ids": [5]}),
+        ("bad_words", {"bad_words": ["no"]}),
+        ("min_tokens", {"min_tokens": 2}),
+        ("stop", {"stop": "END"}),
+        ("logprobs", {"logprobs": True}),
+        ("echo", {"echo": True}),
+        ("tools", {"tools": [TOOL]}),
+        ("response_format", {"response_format": {"type": "json_object"}}),
+    ],
+)
+@pytest.mark.parametrize("request_", [{"use_beam_search": True}, {"test_time_compute": LIKELY}], ids=["vllm", "own"])
+def test_fields_that_contradict_beam_search_are_refused(
+    request_: dict[str, Any], param: str, fields: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        ChatCompletionRequest.parse({"model": "m", "messages": [HI], **request_, **fields})
+    assert caught.value.param == param
+    assert next(iter(request_)) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("param", "fields"),
+    [
+        ("use_beam_search", {"test_time_compute": VOTE}),
+        ("n", {"n": 17}),
+        ("best_of", {"best_of": 17}),
+        ("best_of", {"n": 3, "best_of": 2}),
+        ("length_penalty", {"length_penalty": 11}),
+        ("early_stopping", {"early_stopping": "sometimes"}),
+    ],
+)
+def test_a_wrong_beam_search_is_refused_by_its_field(param: str, fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        ChatCompletionRequest.parse({"model": "m", "messages": [HI], "use_beam_search": True, **fields})
+    assert caught.value.param == param

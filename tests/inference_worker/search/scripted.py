@@ -18,6 +18,8 @@ from inference_worker.search.events import (
     Extend,
     Extended,
     PathScore,
+    Read,
+    ReadResults,
     Score,
     Scored,
     Segment,
@@ -83,6 +85,12 @@ class World:
             ]
         )
 
+    def read_result(self, path: int, text: str) -> Read:
+        """As a model that reads results writes them; one of seven has none."""
+        numbers = [word for word in text.split() if word.isdigit()]
+        tokens = drawn(text) % (self.search.result_tokens + 1)
+        return Read({path: numbers[-1] if numbers and drawn(text) % 7 else None}, tokens)
+
     def read_tokens(self, texts: list[list[str]]) -> int:
         around = self.prompt_tokens + 80 * self.search.judge
         return sum(math.ceil(1.5 * (around + len("".join(steps)) // 2)) for steps in texts)
@@ -119,6 +127,11 @@ class Shell:
                         self.read += tokens
                         self.graded += written
                         outstanding.append(Scored([self.world.verify(steps) for steps in texts], tokens, written))
+                    case ReadResults(texts):
+                        for path, text in texts.items():
+                            read = self.world.read_result(path, text)
+                            self.generated += read.tokens
+                            outstanding.append(read)
                     case Choose():
                         assert not outstanding
                         assert command is commands[-1]

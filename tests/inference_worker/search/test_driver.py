@@ -29,9 +29,15 @@ from router.messages import Aggregate, Extraction, ExtractionKind, Search, Searc
 from tests.inference_worker.search.reference import answer
 from tests.inference_worker.search.scripted import MODEL, VERIFIER, Shell, World
 
+METHODS = tuple(method for method in SearchMethod if method is not SearchMethod.LIKELIHOOD_BEAM_SEARCH)
+
+KINDS = (ExtractionKind.LAST_NUMBER, ExtractionKind.MODEL)
+
 
 @st.composite
-def worlds(draw: st.DrawFn, methods: Sequence[SearchMethod] = tuple(SearchMethod)) -> World:
+def worlds(
+    draw: st.DrawFn, methods: Sequence[SearchMethod] = METHODS, kinds: Sequence[ExtractionKind] = KINDS
+) -> World:
     method = draw(st.sampled_from(methods))
     search = Search(
         method=method,
@@ -44,6 +50,7 @@ def worlds(draw: st.DrawFn, methods: Sequence[SearchMethod] = tuple(SearchMethod
         verifier=VERIFIER if method.verified else "",
         judge=method.verified and draw(st.booleans()),
         aggregate=draw(st.sampled_from(Aggregate)),
+        extract=Extraction(kind=draw(st.sampled_from(kinds))),
         return_candidates=draw(st.booleans()),
     )
     return World(
@@ -65,11 +72,11 @@ def verifier_tokens(step: Step) -> int:
     return sum(part.usage.prompt_tokens for part in step.parts if part.model == VERIFIER)
 
 
-@pytest.mark.parametrize("method", SearchMethod)
+@pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=250)
 @given(data=st.data())
 def test_chooses_what_a_plain_recursion_chooses(method: SearchMethod, data: st.DataObject) -> None:
-    world = data.draw(worlds([method]))
+    world = data.draw(worlds([method], [ExtractionKind.LAST_NUMBER]))
     chosen = Shell(world).run(world.driver())
     assert (chosen.token_ids, chosen.end) == answer(world)
 
@@ -310,6 +317,42 @@ def test_texts_that_exceed_a_message_are_neither_scored_nor_returned(monkeypatch
         assert isinstance(done, Confirm)
         assert chosen == Choose([2, 3], SegmentEnd.STOP)
         assert [path.get("text") for path in done.step.data["paths"]] == ["Łódź ", last if fits else None]
+
+
+@pytest.mark.parametrize("method", [SearchMethod.BEAM_SEARCH, SearchMethod.DVTS, SearchMethod.SELF_CONSISTENCY])
+def test_a_search_ends_before_its_steps_exceed_a_message_also_when_it_is_resumed(
+    method: SearchMethod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 12 if method is SearchMethod.SELF_CONSISTENCY else 3
+    world = World(search_of(method, n, step_tokens=4), max_tokens=60, stop_one_in=40)
+    whole = Shell(world)
+    whole.run(world.driver())
+    limit = 1500
+    monkeypatch.setattr(driver_module, "MAX_RELEASED_BYTES", limit)
+    shell = Shell(world)
+    chosen = shell.run(world.driver())
+    steps = shell.ended_steps
+    assert 1 < len(steps) < len(whole.ended_steps)
+    *before, _ = [len(msgspec.json.encode(step.data)) for step in steps]
+    assert sum(before) <= limit
+    assert [path["alive"] for path in steps[-1].data["paths"]].count(True) <= 1
+    for count in range(len(steps) + 1):
+        driver, resumed = world.driver(), Shell(world)
+        driver.resume(steps[:count])
+        assert resumed.run(driver) == chosen
+        assert resumed.ended_steps == steps[count:]
+
+
+def test_texts_of_candidates_are_returned_until_all_steps_together_have_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver_module, "MAX_TEXT_BYTES", 900)
+    world = World(search_of(SearchMethod.DVTS, 2, expansions=3, step_tokens=4, return_candidates=True), stop_one_in=40)
+    shell = Shell(world)
+    shell.run(world.driver())
+    texts = [all("text" in path for path in step.data["paths"]) for step in shell.ended_steps]
+    assert texts[0]
+    assert not texts[-1]
 
 
 def test_steps_of_other_kinds_only_move_the_number_of_the_next_step() -> None:

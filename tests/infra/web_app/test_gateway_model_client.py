@@ -154,9 +154,12 @@ async def test_answers_are_searched_for_by_models_that_search() -> None:
         assert (model.id, model.searches) == (MODEL, True)
         reranker = msgspec.structs.replace(status("reranker", "worker-3", task=Task.SCORE), scores_pairs=True)
         here.gateway.models.observe(reranker)
+        here.gateway.models.observe(status("no-search", "worker-4"))
         settings = here.gateway.settings
         assert await engine_of(here).search_offer(ADA) == SearchOffer(
-            [Verifier(VERIFIER, None, ready=True)], settings.max_search_tokens, settings.default_max_tokens
+            [Verifier(VERIFIER, None, ready=True), Verifier(MODEL, Price(3, 2, 6), ready=True, own_names=[MODEL])],
+            settings.max_search_tokens,
+            settings.default_max_tokens,
         )
         await said(here, asked)
         job = here.worker.jobs[1]

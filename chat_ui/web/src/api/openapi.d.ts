@@ -2985,7 +2985,7 @@ export interface components {
             readonly max_tokens: number;
             /**
              * Verifiers
-             * @description Sorted by name.
+             * @description Models that score, then chat models, both sorted by name.
              */
             readonly verifiers: readonly components["schemas"]["Verifier"][];
         };
@@ -3331,6 +3331,11 @@ export interface components {
         readonly Verifier: {
             /** Id */
             readonly id: string;
+            /**
+             * Own Names
+             * @description Names of a chat model, which grades the paths of other models only; empty for models that score.
+             */
+            readonly own_names: readonly string[];
             /** @description `null`: no price is set, so the model can't be used. */
             readonly price: components["schemas"]["TokenPrice"] | null;
             /**

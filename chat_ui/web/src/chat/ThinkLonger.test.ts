@@ -2,7 +2,7 @@ import { render, screen } from "@testing-library/svelte";
 import userEvent from "@testing-library/user-event";
 import { expect, it } from "vitest";
 import type { SearchOffer } from "../api/chat_types";
-import { JUDGE, NO_VERIFIER, THINKER } from "../state/models.fixture";
+import { GRADER, JUDGE, NO_VERIFIER, THINKER } from "../state/models.fixture";
 import { Settings } from "../state/settings.svelte";
 import ThinkLonger from "./ThinkLonger.svelte";
 
@@ -32,6 +32,16 @@ it("takes the number of answers and the verifier", async () => {
   await userEvent.selectOptions(screen.getByRole("combobox", { name: "Verifier" }), "other");
   expect(settings.search).toEqual({ method: "beam_search", n: 2, verifier: "other" });
   expect(screen.getByText(/the verifier reads at most 131,072/)).toBeTruthy();
+});
+
+it("offers chat models as verifiers, but not the model itself", async () => {
+  const settings = shown({ ...NO_VERIFIER, verifiers: [GRADER, { ...GRADER, id: THINKER.id, own_names: [THINKER.id] }] });
+  await userEvent.click(screen.getByRole("radio", { name: /^Best answer/ }));
+  expect(settings.search).toEqual({ method: "best_of_n", n: 8, verifier: "grader" });
+  expect(screen.queryByRole("combobox", { name: "Verifier" })).toBeNull();
+  settings.search = { method: "best_of_n", n: 8, verifier: THINKER.id };
+  const verifiers = await screen.findByRole("combobox", { name: "Verifier" });
+  expect([...verifiers.querySelectorAll("option")].map((each) => each.value)).toEqual(["grader", THINKER.id]);
 });
 
 it("warns that answers at the temperature 0 are equal", async () => {

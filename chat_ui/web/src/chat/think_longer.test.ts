@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
 import type { SearchSettings } from "../api/chat_types";
-import { JUDGE, NO_VERIFIER, THINKER } from "../state/models.fixture";
-import { type Method, methodsOf, mostOf, numberOf, pathsOf, searchBy } from "./think_longer";
+import { GRADER, JUDGE, NO_VERIFIER, THINKER } from "../state/models.fixture";
+import { type Method, methodsOf, mostOf, numberOf, offerFor, pathsOf, searchBy } from "./think_longer";
 
-const OFFER = { ...NO_VERIFIER, verifiers: [{ ...JUDGE, id: "away", ready: false }, JUDGE] };
+const OFFER = { ...NO_VERIFIER, verifiers: [{ ...JUDGE, id: "away", ready: false }, JUDGE, GRADER] };
 const search = (method: Method, n: number | null = null, verifier = ""): SearchSettings => ({ method, n, verifier });
 
 it("offers methods with a verifier only where one is served, and the current one", () => {
@@ -11,6 +11,13 @@ it("offers methods with a verifier only where one is served, and the current one
   expect(methodsOf(OFFER, null)).toEqual(["self_consistency", "best_of_n", "weighted_best_of_n", "beam_search"]);
   expect(methodsOf(NO_VERIFIER, search("best_of_n", 8, "judge"))).toEqual(["self_consistency", "best_of_n"]);
   expect(methodsOf(OFFER, search("dvts", 8, "judge")).at(-1)).toBe("dvts");
+});
+
+it("offers a chat model as the verifier of other models", () => {
+  expect(offerFor(THINKER, OFFER)).toEqual(OFFER);
+  for (const id of ["grader", "latest"]) {
+    expect(offerFor({ ...THINKER, id }, OFFER).verifiers.map((each) => each.id)).toEqual(["away", "judge"]);
+  }
 });
 
 it("offers a few numbers of paths, and the current one", () => {
@@ -32,9 +39,11 @@ it.each([
   ["a vote, with shorter answers", search("self_consistency", 4), 100, [400, 0, 160_000]],
   ["the best answer, whose verifier reads the conversation too", search("best_of_n", 4, "judge"), 100, [49_752, 49_752, 49_752 * 410]],
   ["steps, up to the gateway's limit", search("beam_search", 4, "judge"), null, [131_072, 131_072, 131_072 * 410]],
+  ["a chat model, which also writes grades", search("best_of_n", 4, "grader"), 100, [50_232, 50_232, 50_232 * 500 + 4 * 400, 4]],
+  ["steps that a chat model grades", search("beam_search", 4, "grader"), null, [131_072, 131_072, 131_072 * 500 + 1024 * 400, 1024]],
   ["a verifier that is not served", search("best_of_n", 4, "gone"), 100, [49_752, 49_752, null]],
-] as const)("bounds the cost of %s", (_name, settings, maxTokens, [generated, read, nano]) => {
-  expect(mostOf(settings, THINKER, OFFER, maxTokens)).toEqual({ generated, read, nano });
+] as const)("bounds the cost of %s", (_name, settings, maxTokens, [generated, read, nano, graded = 0]) => {
+  expect(mostOf(settings, THINKER, OFFER, maxTokens)).toEqual({ generated, read, graded, nano });
 });
 
 it("knows no cost of a model without a price", () => {

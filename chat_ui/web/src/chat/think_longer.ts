@@ -9,11 +9,17 @@ const ANSWERS = 8;
 const PATHS = 4;
 const EXPANSIONS = 4;
 const MAX_STEPS = 64;
-/** Most tokens that a verifier is assumed to read for each token of the model. */
+/** Most tokens that a verifier is assumed to read for each token of the model, and a judge beside them (`router/messages/search.py`). */
 const VERIFIER_TOKENS = 1.5;
+const JUDGE_TOKENS = 80;
 
 const isStepwise = (method: Method): boolean => ["beam_search", "dvts", "lookahead"].includes(method);
 const isVerified = (method: Method): boolean => method !== "self_consistency";
+
+/** Returns what searches for the model's answers can use: a chat model grades the answers of other models only. */
+export function offerFor(model: Model, offer: SearchOffer): SearchOffer {
+  return { ...offer, verifiers: offer.verifiers.filter(({ own_names }) => !own_names.includes(model.id)) };
+}
 
 /** Returns the methods to choose from: those with a verifier only if one is served. The current one is always there. */
 export function methodsOf(offer: SearchOffer, current: SearchSettings | null): readonly Method[] {
@@ -45,6 +51,8 @@ export interface Most {
   readonly generated: number;
   /** Tokens that the verifier reads; 0 without one. */
   readonly read: number;
+  /** Tokens that the verifier writes: grades, if it is a chat model. */
+  readonly graded: number;
   /** Cost in nano-USD; null if a price is not known. */
   readonly nano: number | null;
 }
@@ -55,10 +63,14 @@ export function mostOf(search: SearchSettings, model: Model, offer: SearchOffer,
   const paths = numberOf(search) * (stepwise ? EXPANSIONS : 1);
   const candidates = search.method === "lookahead" ? 2 * paths : paths; // each with a step of its rollout
   const answer = Math.min(maxTokens ?? offer.answer_tokens, model.context);
-  const each = verified ? Math.ceil(VERIFIER_TOKENS * (model.context + answer)) : answer;
+  const verifier = offer.verifiers.find(({ id }) => id === search.verifier);
+  const judge = verifier !== undefined && verifier.own_names.length > 0;
+  const each = verified ? Math.ceil(VERIFIER_TOKENS * (model.context + answer + (judge ? JUDGE_TOKENS : 0))) : answer;
   const budget = Math.max(candidates, Math.min(offer.max_tokens, candidates * each * (stepwise ? MAX_STEPS : 1)));
   const read = verified ? budget : 0;
-  const reading = verified ? (offer.verifiers.find(({ id }) => id === search.verifier)?.price?.input_nano ?? null) : 0;
-  const nano = model.price === null || reading === null ? null : budget * model.price.output_nano + read * reading;
-  return { generated: budget, read, nano };
+  const graded = judge ? Math.min(budget, paths * (stepwise ? MAX_STEPS : 1)) : 0;
+  const price = verifier?.price ?? null;
+  const verifying = !verified ? 0 : price === null ? null : read * price.input_nano + graded * price.output_nano;
+  const nano = model.price === null || verifying === null ? null : budget * model.price.output_nano + verifying;
+  return { generated: budget, read, graded, nano };
 }

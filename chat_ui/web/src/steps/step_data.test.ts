@@ -28,6 +28,18 @@ it("leaves out what is invalid within a result", () => {
   for (const plot of plots) expect(resultOf(resulting("math", { ...MATHEMATICS, plot }))).toMatchObject({ plot: null });
 });
 
+it("has each hour and day of a forecast once", () => {
+  const [hours, days] = [["T01:00", "T06:00", "T01:00", "T06:00:30"], ["01", "02", "01"]];
+  const forecast = {
+    ...WEATHER,
+    hours: hours.map((at, temperature) => ({ at: `2026-11-26${at}`, temperature })),
+    days: days.map((each, max) => ({ date: `2026-11-${each}`, min: 0, max })),
+  };
+  const found = resultOf(resulting("weather", forecast));
+  expect(found).toMatchObject({ hours: [{ temperature: 0 }, { temperature: 1 }], days: [{ date: "2026-11-01", max: 0 }, { max: 1 }] });
+  if (found?.type === "weather") expect([found.hours.length, found.days.length]).toEqual([2, 2]);
+});
+
 it("passes links of http only, and images of this server only", () => {
   expect(["https://a.example/", "javascript:alert(1)", "data:text/html,x", "/a", 7].map(safeLink)).toEqual(["https://a.example/", null, null, null, null]);
   const foreign = ["https://evil.example/v1/blobs/a", "//evil.example/v1/blobs/a", "/v1/blobs/../models", "/v1/blobs/a?x=/../", "/api/me", null];

@@ -170,10 +170,16 @@ function weather(result: Json): Weather | null {
       humidity: asNumber(now["humidity"]),
       wind: asNumber(now["wind"]),
     },
-    hours: objects(result["hours"], hour).slice(0, 48),
-    days: objects(result["days"], day).slice(0, 16),
+    hours: distinct(objects(result["hours"], hour), ({ at }) => at.slice(0, 16)).slice(0, 48),
+    days: distinct(objects(result["days"], day), ({ date }) => date).slice(0, 16),
     source: sourceOf(result),
   };
+}
+
+/** Returns the first item of each key. */
+function distinct<T>(items: readonly T[], keyOf: (item: T) => string): T[] {
+  const keys = items.map(keyOf);
+  return items.filter((_, index) => keys.indexOf(keys[index] ?? "") === index);
 }
 
 function hour(value: Json): Hour | null {

@@ -39,7 +39,7 @@ def event(tokens: list[int], choice: int = 0, **fields: Any) -> TokenEvent:
 
 
 def only_segment(continuations: Continuations) -> Segment:
-    extended = continuations.extended()
+    extended = continuations.ended()
     assert extended is not None
     [segment] = extended.segments
     return segment
@@ -120,10 +120,10 @@ def test_the_most_tokens_of_a_step_or_of_the_answer(prefix: int, end: SegmentEnd
 def test_the_event_comes_once_all_have_ended_in_the_order_of_their_indexes() -> None:
     tried = continuations(2)
     assert tried.push(event(ids(1), choice=1, finish_reason="length"))
-    assert tried.extended() is None
+    assert tried.ended() is None
     assert tried.push(event(ids(2), choice=0, finish_reason="length"))
     segments = [Segment(ids(2), "2 ", SegmentEnd.FULL), Segment(ids(1), "1 ", SegmentEnd.FULL)]
-    assert tried.extended() == Extended(4, segments)
+    assert tried.ended() == Extended(4, segments)
 
 
 def test_a_restarted_engine_continues_after_all_tokens_also_those_of_which_the_text_is_not_final() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,6 +15,7 @@ import pytest
 
 from inference_worker.search.driver import SearchDriver
 from inference_worker.search.events import Compare, Compared
+from inference_worker.search.results import extract_results
 from inference_worker.worker.search import handler
 from inference_worker.worker.search.attempt import SearchAttempt
 from inference_worker.worker.search.result_sandbox import ResultSandbox
@@ -40,7 +42,7 @@ from router.messages import (
     WorkerState,
 )
 from tests.fakes.fleet import Answer, Fleet, until
-from tests.fakes.search_workers import BEAM, VERIFIER, VOTE, PairWorker, SearchWorker, VerifierWorker
+from tests.fakes.search_workers import BEAM, LIKELY, VERIFIER, VOTE, PairWorker, SearchWorker, VerifierWorker
 
 TOKENS = 60
 METHODS = [
@@ -48,6 +50,7 @@ METHODS = [
     msgspec.structs.replace(BEAM, method=SearchMethod.DVTS),
     Search(method=SearchMethod.BEST_OF_N, n=3, budget_tokens=50_000, separator="7 ", verifier=VERIFIER),
     VOTE,
+    LIKELY,
 ]
 
 
@@ -208,6 +211,50 @@ async def test_a_search_goes_on_after_any_of_its_steps(fleet: Fleet, delivered: 
         assert record.parts == [part for step in every for part in step.parts]
 
 
+@pytest.mark.parametrize("delivered", [[], [[5], [7]], [[0], [1]]], ids=["none", "parts", "one whole"])
+async def test_a_beam_search_by_likelihood_goes_on_after_any_of_its_steps(
+    fleet: Fleet, delivered: list[list[int]]
+) -> None:
+    await fleet.start_one(SearchWorker, "worker-1", step_time=0.001)
+    expected = await fleet.ask("undisturbed", TOKENS, search=LIKELY, n=2)
+    await expected.read()
+    assert isinstance(expected.terminal, Finished)
+    assert expected.terminal.usage.completion_tokens == sum(map(len, expected.ids))
+    assert expected.ids[0] != expected.ids[1]
+    every = steps(expected)
+    assert len(every) > 2
+    counts = [0, 0] if not delivered else [count for [count] in delivered]
+    whole = [1] if counts == [0, 1] else []
+    ids = [expected.ids[0][: counts[0]], expected.ids[1] if whole else expected.ids[1][: counts[1]]]
+    for known in [len(every)] if delivered else range(len(every) + 1):
+        given: dict[str, Any] = {"steps": every[:known], "delivered": ids if delivered else [], "ended": whole}
+        answer = await fleet.ask(f"job-{known}", TOKENS, search=LIKELY, n=2, **given)
+        answer.positions[0], answer.positions[1] = known + len(ids[0]), len(ids[1])
+        await answer.read()
+        assert isinstance(answer.terminal, Finished)
+        assert [step.data for step in steps(answer)] == [step.data for step in every[known:]]
+        assert [before + after for before, after in zip(ids, answer.ids, strict=True)] == expected.ids
+        assert answer.terminal.usage == expected.terminal.usage
+
+
+async def test_beam_search_by_likelihood_survives_a_crash_of_the_engine(fleet: Fleet) -> None:
+    worker = await fleet.start_one(SearchWorker, "worker-0", step_time=0.001)
+    expected = await undisturbed(fleet, LIKELY)
+    await worker.end()
+    worker = await fleet.start_one(SearchWorker, "worker-1", step_time=None)
+    answer = await fleet.ask("job", TOKENS, search=LIKELY)
+    await until(lambda: worker.engine.requests)
+    attempt = attempt_at(worker)
+    await generate(worker, lambda: len(attempt.steps) == 1 and worker.engine.requests)
+    worker.engine.die()
+    await until(lambda: worker.engine.starts == 2)
+    await generate(worker, lambda: attempt.ended)
+    await answer.read()
+    check(answer)
+    assert (answer.ids, answer.texts, answer.ends) == (expected.ids, expected.texts, expected.ends)
+    assert [step.data for step in steps(answer)] == [step.data for step in steps(expected)]
+
+
 async def test_a_search_past_its_deadline_fails_and_stops(fleet: Fleet) -> None:
     verifier = await fleet.start_one(VerifierWorker, "verifier-1")
     worker = await fleet.start_one(SearchWorker, "worker-1", step_time=0.001)
@@ -335,6 +382,11 @@ def with_(search: Search, **fields: Any) -> Search:
     ("fields", "param"),
     [
         ({"n": 2}, "n"),
+        ({"search": LIKELY, "n": 4}, "n"),
+        (
+            {"search": LIKELY, "sampling": SamplingParams(seed=1, stop_token_ids=list(range(17)))},
+            "stop_token_ids",
+        ),
         ({"prompt": TextPrompt("count")}, "test_time_compute"),
         ({"depth": MAX_DEPTH}, "test_time_compute"),
         ({"prompt": ChatPrompt(messages=[{"role": "user", "content": "count"}], images=[b""])}, "messages"),
@@ -396,6 +448,57 @@ async def test_a_search_without_budget_for_its_first_step_ends_at_once(fleet: Fl
     await answer.read()
     assert isinstance(answer.terminal, Finished)
     assert (answer.texts, answer.ends) == ([""], ["length"])
+
+
+BY_MODEL = msgspec.structs.replace(VOTE, extract=Extraction(kind=ExtractionKind.MODEL))
+
+
+async def test_the_model_reads_the_result_of_each_answer(fleet: Fleet) -> None:
+    worker = await fleet.start_one(SearchWorker, "worker-1", step_time=0.001)
+    answer = await undisturbed(fleet, BY_MODEL)
+    paths = [path for step in steps(answer) for path in step.data["paths"]]
+    assert {path["result"] for path in paths} <= {"0", "1", "2"}
+    votes = dict(steps(answer)[-1].data["votes"])
+    assert votes == {result: [path["result"] for path in paths].count(result) for result in votes}
+    questions = [request for request in worker.engine.kept if request.grammar is not None]
+    assert len(questions) == len(paths)
+    assert all(request.sampling.temperature == 0 and request.sampling.max_tokens == 32 for request in questions)
+    assert steps(answer)[-1].data["generated"] == worker.engine.counted.total()
+
+
+async def test_results_are_read_again_by_an_engine_that_crashed(fleet: Fleet) -> None:
+    worker = await fleet.start_one(SearchWorker, "worker-0", step_time=0.001)
+    expected = await undisturbed(fleet, BY_MODEL)
+    await worker.end()
+    worker = await fleet.start_one(SearchWorker, "worker-1", step_time=None)
+    answer = await fleet.ask("job", TOKENS, search=BY_MODEL)
+    await until(lambda: worker.engine.requests)
+    attempt = attempt_at(worker)
+    await generate(worker, lambda: any(request.grammar for request in worker.engine.requests))
+    worker.engine.die()
+    await until(lambda: worker.engine.starts == 2)
+    await generate(worker, lambda: attempt.ended)
+    await answer.read()
+    check(answer)
+    assert (answer.ids, answer.texts) == (expected.ids, expected.texts)
+    assert [step.data for step in steps(answer)] == [step.data for step in steps(expected)]
+
+
+async def test_a_clients_pattern_runs_beside_the_event_loop(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[int] = set()
+
+    def extract(texts: Sequence[str], extraction: Extraction) -> list[str | None]:
+        threads.add(threading.get_ident())
+        return extract_results(texts, extraction)
+
+    monkeypatch.setattr(handler, "extract_results", extract)
+    await fleet.start_one(SearchWorker, "worker-1", step_time=0.001)
+    pattern = Extraction(kind=ExtractionKind.REGEX, pattern=r"(\d)\d* $")
+    answer = await undisturbed(fleet, msgspec.structs.replace(VOTE, extract=pattern))
+    results = [path["result"] for step in steps(answer) for path in step.data["paths"]]
+    assert any(results)
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 @pytest.fixture

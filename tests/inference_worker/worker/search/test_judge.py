@@ -15,6 +15,8 @@ from inference_worker.worker.search.judge import grades_of
 from router.messages import (
     ChatPrompt,
     Delta,
+    Failed,
+    FailureCode,
     Finished,
     Job,
     Reply,
@@ -26,7 +28,7 @@ from router.messages import (
     Usage,
 )
 from router.producer.child_jobs import ChildJobs, ChildRequest
-from router.producer.errors import WorkerLost
+from router.producer.errors import JobFailed, WorkerLost
 from router.transport.base import Delivery
 from tests.fakes.jobs import make_job
 from tests.fakes.search_workers import BEAM, SEPARATOR
@@ -125,6 +127,13 @@ async def test_a_judge_that_would_read_more_than_it_may_is_stopped_and_what_it_u
     assert sorted(judge.closed) == ["v1-0", "v1-1"]
     again = Judge([STARTED, STARTED, said("9"), FINISHED], [STARTED, said("3"), FINISHED])
     assert isinstance(await evaluated(again, 60), Scored), "the first was read again by another worker"
+
+
+async def test_paths_with_more_tokens_than_the_judges_context_are_unread() -> None:
+    failed = Failed(job_id="c", attempt_id="a", code=FailureCode.CONTEXT_LENGTH_EXCEEDED, message="Too long.")
+    judge = Judge([STARTED, said("9"), FINISHED], [said(""), said(""), said(""), JobFailed(failed)])
+    assert await evaluated(judge, 100) == Unread(30, 1)
+    assert sorted(judge.closed) == ["v1-0", "v1-1"]
 
 
 async def test_an_error_of_one_child_job_ends_the_others() -> None:

@@ -17,6 +17,7 @@ from router.transport.memory import MemoryBroker, MemoryTransport
 from tests.fakes.counting_engine import CountingEngine
 from tests.fakes.paying_platform import MODEL, PayingPlatform
 from tests.fakes.scripted_worker import Script, ScriptedWorker, fail, never, score
+from tests.fakes.search_workers import BranchingEngine
 
 pytestmark = pytest.mark.store
 
@@ -58,7 +59,11 @@ class Searching:
 
 @asynccontextmanager
 async def searching(
-    database_url: str, home: Path, script: Script = score, step_time: float = 0.001
+    database_url: str,
+    home: Path,
+    script: Script = score,
+    step_time: float = 0.001,
+    engine: type[CountingEngine] = CountingEngine,
 ) -> AsyncIterator[Searching]:
     broker = MemoryBroker()
     async with PayingPlatform(lambda name: MemoryTransport(broker, name), database_url, home) as platform:
@@ -66,7 +71,7 @@ async def searching(
         await bus.start()
         verifier = ScriptedWorker(bus, VERIFIER, script, "worker-prm", task=Task.SCORE)
         async with verifier.running():
-            await platform.start(gateways=1, workers=1, make_engine=lambda: CountingEngine(step_time=step_time))
+            await platform.start(gateways=1, workers=1, make_engine=lambda: engine(step_time=step_time))
 
             async def beat() -> None:
                 while True:
@@ -126,6 +131,37 @@ def scored(stage: Searching) -> int:
     """Candidates that the verifier got."""
     prompts = [job.prompt for job in stage.verifier.jobs]
     return sum(len(prompt.candidates) for prompt in prompts if isinstance(prompt, ScorePrompt))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_vllms_beam_search_returns_the_best_answers_and_bills_every_token_once(
+    database_url: str, tmp_path: Path, stream: bool
+) -> None:
+    async with searching(database_url, tmp_path, engine=BranchingEngine) as stage:
+        fields: dict[str, Any] = {"n": 2, "max_tokens": 70, "temperature": 0}
+        extra = {"use_beam_search": True, "best_of": 3, "early_stopping": True}
+        ask = stage.platform.client().chat.completions.create
+        if stream:
+            options: Any = {"stream": True, "stream_options": {"include_usage": True}}
+            texts, steps = ["", ""], list[Any]()
+            async for chunk in await ask(model=MODEL, messages=MESSAGES, extra_body=extra, **fields, **options):
+                for choice in chunk.choices:
+                    texts[choice.index] += choice.delta.content or ""
+                    steps += (choice.delta.model_extra or {}).get("steps", [])
+                usage: Any = chunk.usage
+            steps = [step for step in steps if step["state"] == "done"]
+        else:
+            answer = await ask(model=MODEL, messages=MESSAGES, extra_body=extra, **fields)
+            texts, steps = [choice.message.content for choice in answer.choices], steps_of(answer)
+            usage = answer.usage
+        assert len(set(texts)) == 2
+        assert all(texts)
+        generated = steps[-1]["data"]["generated"]
+        assert generated == sum(stage.engine.counted.values())
+        [part] = usage.parts
+        # The answers may share the one token of the first round.
+        assert generated <= part["completion_tokens"] + usage.completion_tokens <= generated + 2
+        assert await stage.billed() == {MODEL: part["completion_tokens"] + usage.completion_tokens}
 
 
 async def test_the_verifier_gets_the_steps_of_each_path_after_the_conversation(
@@ -196,13 +232,24 @@ async def test_a_client_that_leaves_pays_for_the_longest_path_that_it_was_shown(
 
 
 async def test_a_failed_verifier_fails_the_request_and_costs_nothing(database_url: str, tmp_path: Path) -> None:
-    refuse = fail(FailureCode.CONTEXT_LENGTH_EXCEEDED, "Too long.")
+    refuse = fail(FailureCode.INVALID_PROMPT, "No such role.")
     async with searching(database_url, tmp_path, refuse) as stage:
-        with pytest.raises(openai.BadRequestError, match="Too long") as refused:
+        with pytest.raises(openai.BadRequestError, match="No such role"):
             await stage.ask(method="best_of_n", n=2)
-        assert refused.value.code == "context_length_exceeded"
         assert stage.engine.requests == []
         assert (await stage.billed()).get(VERIFIER, 0) == 0
+
+
+async def test_paths_that_are_too_long_for_the_verifier_are_billed_and_chosen_without_scores(
+    database_url: str, tmp_path: Path
+) -> None:
+    refuse = fail(FailureCode.CONTEXT_LENGTH_EXCEEDED, "Too long.")
+    async with searching(database_url, tmp_path, refuse) as stage:
+        answer = await stage.ask(method="best_of_n", n=3)
+        assert answer.choices[0].message.content == "0 1 2 3 4 5 6 7 8 9 10 11 "
+        [step] = steps_of(answer)
+        assert all("score" not in path for path in step["data"]["paths"])
+        assert await stage.billed() == {MODEL: 3 * 12}
 
 
 async def test_a_pattern_without_bounds_is_refused_by_its_field(database_url: str, tmp_path: Path) -> None:
