@@ -77,7 +77,7 @@ async def serve(
     model = settings.served_model_name or _default_name(source)
     bus = Bus(transport) if transport else rabbitmq_bus(settings.amqp_url, settings.id, settings.control_secret)
     registry = CollectorRegistry()
-    engine = ProcessEngine(settings.engine(), target=_engine_target(settings))
+    engine = ProcessEngine.alone(settings.engine(), target=_engine_target(settings))
     metrics = WorkerMetrics(registry, model)
     bus.on_control_rejected(metrics.control_refused)
     children = _child_jobs(bus, settings, registry) if settings.search and isinstance(text, TextProcessor) else None

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from inference_worker.engine import engine_main
-from inference_worker.engine.engine_main import MAX_BUFFERED_EVENTS, EventWriter, ReportBuffer, serve
+from inference_worker.engine.engine_main import serve
+from inference_worker.engine.engine_pipes import MAX_BUFFERED_EVENTS, EventWriter, ReportBuffer
 from inference_worker.engine_protocol import (
     Abort,
     Command,

@@ -17,7 +17,8 @@ import psutil
 import pytest
 
 from inference_worker.engine import engine_main
-from inference_worker.engine.engine_main import EventWriter, serve
+from inference_worker.engine.engine_main import serve
+from inference_worker.engine.engine_pipes import EventWriter
 from inference_worker.engine_protocol import (
     EngineLoad,
     GenerationRequest,
@@ -96,7 +97,7 @@ def load_for_ever(_settings: EngineSettings, commands: Connection, _reports: Con
 def load_slowly(settings: EngineSettings, commands: Connection, reports: Connection) -> None:
     """Load a model as the real engine does, for so long that the pipe's end is not noticed meanwhile."""
 
-    def load(_settings: EngineSettings) -> NoReturn:
+    def load(_settings: EngineSettings, _pool: None) -> NoReturn:
         Path(settings.model).write_text(str(os.getpid()))
         time.sleep(60)
         raise MemoryError
@@ -130,7 +131,7 @@ async def ids_until_done(engine: ProcessEngine, done: set[str]) -> dict[str, lis
 @asynccontextmanager
 async def echoing() -> AsyncIterator[ProcessEngine]:
     """A started engine that echoes."""
-    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
+    engine = ProcessEngine.alone(EngineSettings(model="m"), target=echo)
     assert await engine.start() == READY
     try:
         yield engine
@@ -180,7 +181,7 @@ async def test_a_hung_child_can_be_killed() -> None:
 
 
 async def test_reports_end_without_an_error_after_stop() -> None:
-    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
+    engine = ProcessEngine.alone(EngineSettings(model="m"), target=echo)
     await engine.start()
     reports = engine.reports()
     waiting = asyncio.create_task(anext(aiter(reports), None))
@@ -191,12 +192,12 @@ async def test_reports_end_without_an_error_after_stop() -> None:
 
 async def test_a_failed_start_has_its_reason() -> None:
     with pytest.raises(EngineStartFailed, match="no model m"):
-        await ProcessEngine(EngineSettings(model="m"), target=refuse).start()
+        await ProcessEngine.alone(EngineSettings(model="m"), target=refuse).start()
 
 
 async def test_a_crash_while_starting_is_reported_as_such() -> None:
     with pytest.raises(EngineStartFailed, match="exit status 3"):
-        await ProcessEngine(EngineSettings(model="m"), target=crash).start()
+        await ProcessEngine.alone(EngineSettings(model="m"), target=crash).start()
 
 
 async def test_an_engine_that_loads_ends_with_its_killed_worker(tmp_path: Path) -> None:
@@ -206,7 +207,7 @@ from inference_worker.settings import EngineSettings
 from inference_worker.worker.engine_process import ProcessEngine
 from {__name__} import load_slowly
 if __name__ == "__main__":
-    asyncio.run(ProcessEngine(EngineSettings(model={str(tmp_path / "pid")!r}), target=load_slowly).start())
+    asyncio.run(ProcessEngine.alone(EngineSettings(model={str(tmp_path / "pid")!r}), target=load_slowly).start())
 """
     (tmp_path / "worker.py").write_text(program)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -223,7 +224,7 @@ if __name__ == "__main__":
 
 async def test_a_starting_child_accepts_no_request() -> None:
     """`EngineJobHandler` submits all jobs once it is ready, so the engine would get the request twice."""
-    engine = ProcessEngine(EngineSettings(model="m"), target=load_for_ever)
+    engine = ProcessEngine.alone(EngineSettings(model="m"), target=load_for_ever)
     starting = asyncio.create_task(engine.start())
     while engine._child is None:
         await asyncio.sleep(0.01)
@@ -236,7 +237,7 @@ async def test_a_starting_child_accepts_no_request() -> None:
 
 @pytest.mark.model
 async def test_the_real_engine_answers(model_file: Path) -> None:
-    engine = ProcessEngine(EngineSettings(model=str(model_file), max_num_seqs=2, max_model_len=128, threads=1))
+    engine = ProcessEngine.alone(EngineSettings(model=str(model_file), max_num_seqs=2, max_model_len=128, threads=1))
     ready = await engine.start()
     try:
         sampling = SamplingParams(seed=1, temperature=0, max_tokens=4, ignore_eos=True)
@@ -250,6 +251,6 @@ async def test_the_real_engine_answers(model_file: Path) -> None:
 
 async def test_a_missing_model_is_one_line() -> None:
     with pytest.raises(EngineStartFailed) as caught:
-        await ProcessEngine(EngineSettings(model="/no/such/model.gguf")).start()
+        await ProcessEngine.alone(EngineSettings(model="/no/such/model.gguf")).start()
     assert "/no/such/model.gguf" in str(caught.value)
     assert "\n" not in str(caught.value)
