@@ -87,7 +87,7 @@ class EngineStartFailed(EngineError):
 class EngineDied(EngineError):
     """Raised when the engine process exited; the state of all its requests is lost. The engine can be restarted.
 
-    `elsewhere`: whether another model's engine in the process was computing, so that no request of this one is at fault.
+    `elsewhere`: whether another model's engine in the process was computing, so no request of this one is at fault.
     """
 
     def __init__(self, message: str, *, elsewhere: bool = False) -> None:

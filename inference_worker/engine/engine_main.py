@@ -182,7 +182,7 @@ def serve_engines(loops: Sequence[EngineLoop], computing: Computing | None = Non
         for loop in loops:
             loop.flush_if_idle()
         if not any(loop.has_work() for loop in loops):
-            wait(loops)
+            wait([loop.commands for loop in loops])
         for index, loop in enumerate(loops):
             received = loop.receive()
             if received is None:
@@ -199,14 +199,11 @@ class EngineLoop:
     """One engine of the process with its pipes: applies the commands that arrive, computes and reports steps."""
 
     def __init__(self, engine: SteppingEngine[Any], commands: Connection, writer: EventWriter) -> None:
+        self.commands = commands
         self._engine = engine
         self._reader, self._buffer = CommandReader(commands), ReportBuffer(writer)
         if isinstance(engine, InterruptibleEngine):
             _enable_prefill_interrupts(engine, self._reader, self._buffer)
-
-    def fileno(self) -> int:
-        """Return the file descriptor of the commands' pipe, which becomes readable when a command arrives."""
-        return self._reader.fileno()
 
     def has_work(self) -> bool:
         """Return whether the engine has unfinished requests, or commands were kept for it."""
