@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -23,6 +24,7 @@ from rich.console import Console
 
 from benchmarks.report import print_result
 from benchmarks.results import RESULTS, Row, make_result, write
+from inference_worker.engine.engine_main import run, run_engines
 from inference_worker.engine_protocol import (
     EngineLoad,
     GenerationRequest,
@@ -113,7 +115,7 @@ async def mostly_generation(generator: Client, verifier: Client, scale: float) -
 
 
 async def mostly_scoring(generator: Client, verifier: Client, scale: float) -> None:
-    """Score two growing answers to each of eight conversations, six times in turn, and generate two answers meanwhile."""
+    """Score two growing answers to each of eight conversations, six times in turn, and generate meanwhile."""
     prompts, words = _prompts(8, 512, scale), random.Random(2)
 
     async def score() -> None:
@@ -166,10 +168,13 @@ async def running(
 ) -> AsyncIterator[tuple[Client, Client]]:
     """Run both models while the context lasts, in one process with a pool or in two with halves of its memory."""
     if way == POOL:
-        engines = EngineProcess([generator, verifier]).engines
+        engines = EngineProcess([generator, verifier], target=partial(run_engines, log_level="warning")).engines
     else:
         memory = (generator.kv_cache_memory or 0) // 2
-        engines = [ProcessEngine.alone(replace(each, kv_cache_memory=memory)) for each in (generator, verifier)]
+        target = partial(run, log_level="warning")
+        engines = [
+            ProcessEngine.alone(replace(each, kv_cache_memory=memory), target=target) for each in (generator, verifier)
+        ]
     await asyncio.gather(*(engine.start() for engine in engines))
     clients = [Client(engine) for engine in engines]
     following = [asyncio.create_task(client.follow()) for client in clients]

@@ -121,7 +121,7 @@ def run_engines(
     Args:
         settings: of each engine. The KV cache's memory of the first is divided among all by need.
         pipes: commands and reports of each engine.
-        computing: is set to the index of the engine whose step is computed.
+        computing: is set to the index of the engine whose turn it is.
         process: name of the process in its log lines.
     """
     end_with_parent(getattr(parent_process(), "pid", None))  # the closed pipe is noticed only after the load
@@ -161,11 +161,11 @@ def serve(engine: SteppingEngine[Any], commands: Connection, writer: EventWriter
 
 
 NOT_COMPUTING = -1
-"""Value of `Computing` between steps."""
+"""Value of `Computing` while no engine has its turn."""
 
 
 class Computing(Protocol):
-    """A number in memory shared with the parent process: the index of the engine that computes a step."""
+    """A number in memory shared with the parent process: the index of the engine whose turn it is."""
 
     value: int
 
@@ -173,7 +173,7 @@ class Computing(Protocol):
 def serve_engines(loops: Sequence[EngineLoop], computing: Computing | None = None) -> None:
     """Serve the commands to engines: compute a step of each that has work in turn, wait for a command if none has.
 
-    Returns at a `Shutdown` command to any. `computing` is set to the index of the engine whose step is computed.
+    Returns at a `Shutdown` command to any. `computing` is set to the index of the engine whose turn it is.
 
     Raises:
         EOFError, OSError: the parent process, the worker, has exited.
@@ -184,15 +184,15 @@ def serve_engines(loops: Sequence[EngineLoop], computing: Computing | None = Non
         if not any(loop.has_work() for loop in loops):
             wait([loop.commands for loop in loops])
         for index, loop in enumerate(loops):
+            if computing is not None:
+                computing.value = index
             received = loop.receive()
             if received is None:
                 return
             if received or loop.has_work():
-                if computing is not None:
-                    computing.value = index
                 loop.step()
-                if computing is not None:
-                    computing.value = NOT_COMPUTING
+            if computing is not None:
+                computing.value = NOT_COMPUTING
 
 
 class EngineLoop:

@@ -52,7 +52,7 @@ class _Child:
     reports: asyncio.Queue[Report | None]
     """Reports received; `None` marks the end of the pipe."""
     computing: engine_main.Computing
-    """Index of the engine in the process whose step is computed."""
+    """Index of the engine in the process whose turn it is."""
     index: int
     """Index of this client's engine."""
     ready: bool = False
