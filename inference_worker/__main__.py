@@ -8,6 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -57,8 +58,7 @@ async def serve(
     settings: WorkerSettings,
     stop: asyncio.Event,
     *,
-    transport: Transport | None = None,
-    verifier_transport: Transport | None = None,
+    transports: Sequence[Transport] = (),
     hand_over: asyncio.Event | None = None,
 ) -> None:
     """Run an inference worker in this event loop: load the model and answer its jobs until `stop` is set, then drain.
@@ -67,7 +67,7 @@ async def serve(
 
     Setting `hand_over` ends the drain at once: the running jobs go to other workers.
 
-    `transport`, and that of the verifier, must not be started yet; the default is RabbitMQ at `settings.amqp_url`.
+    `transports`, one for each model, must not be started yet; the default is RabbitMQ at `settings.amqp_url`.
 
     Raises:
         StartupError: the broker, the model, enough memory or the metrics port is not available.
@@ -76,8 +76,8 @@ async def serve(
     """
     async with AsyncExitStack() as stack:
         models = []
-        for each, given in zip(settings.models(), (transport, verifier_transport), strict=False):
-            models.append(await asyncio.to_thread(_ServedModel, each, given))
+        for each, transport in zip_longest(settings.models(), transports):
+            models.append(await asyncio.to_thread(_ServedModel, each, transport))
             stack.push_async_callback(models[-1].close)
         if settings.verifier is not None:
             _check_pair(*models)

@@ -236,12 +236,12 @@ def main(words: Sequence[str] | None = None) -> None:
     verifier = replace(generator, model=str(arguments.verifier), quantization="none")
     found: dict[tuple[str, str], list[Row]] = {}
     for number in range(arguments.rounds):
-        for name, load in LOADS.items():
+        for name, load in ((name, LOADS[name]) for name in arguments.loads):
             for way in (POOL, HALVES) if number % 2 == 0 else (HALVES, POOL):
                 row = asyncio.run(measure(way, load, generator, verifier, arguments.scale))
                 found.setdefault((name, way), []).append(row)
                 console.print(f"round {number + 1}, {name}, {way}: {row['seconds']:.1f} s")
-    rows = [
+    rows: list[Row] = [
         {
             "load": name,
             "memory": way,
@@ -267,6 +267,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", type=Path, help="the generator; default: that of the home")
     parser.add_argument("--verifier", type=Path, required=True, help="folder of a reward model")
     parser.add_argument("--memory-mib", type=int, default=192, help="memory of both KV caches together")
+    parser.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS), help="loads to run")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="factor of the number of requests")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")

@@ -46,7 +46,7 @@ async def test_a_port_that_is_taken_is_one_line(model_file: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = WorkerSettings(model=str(model_file), ops_port=taken.getsockname()[1])
         with pytest.raises(StartupError, match="metrics"):
-            await serve(settings, asyncio.Event(), transport=MemoryTransport(MemoryBroker(), "w"))
+            await serve(settings, asyncio.Event(), transports=[MemoryTransport(MemoryBroker(), "w")])
 
 
 async def answer(settings: WorkerSettings, **fields: Any) -> tuple[str, list[Step]]:
@@ -59,7 +59,7 @@ async def answer(settings: WorkerSettings, **fields: Any) -> tuple[str, list[Ste
     prompt = ChatPrompt(messages=[{"role": "user", "content": "What is the capital of France?"}])
     job = make_job("j", prompt=prompt, **fields)
     await bus.publish_job(Job(**{**_fields(job), "model": NAME}), {})
-    serving = asyncio.create_task(serve(settings, stop, transport=MemoryTransport(broker, "worker-1")))
+    serving = asyncio.create_task(serve(settings, stop, transports=[MemoryTransport(broker, "worker-1")]))
     replies: list[Reply] = []
     async with asyncio.timeout(120):
         async for window in inbox:
