@@ -25,6 +25,7 @@ from router.messages import (
 )
 from router.transport.memory import MemoryBroker, MemoryTransport
 from runtime.lifecycle import StartupError
+from tests.fakes.tiny_scorers import save_answer_model, save_chat_model, save_pair_model
 from tests.inference_worker.worker_bench import make_job
 
 NAME = "smollm2-135m-instruct"
@@ -94,3 +95,22 @@ async def test_a_real_answer_is_searched_for(model_file: Path) -> None:
 
 def _fields(job: Job) -> dict[str, Any]:
     return {name: getattr(job, name) for name in job.__struct_fields__ if name != "v"}
+
+
+@pytest.mark.parametrize(
+    ("verifier", "device", "refusal"),
+    [("chat", "cpu", "not a reward model"), ("pairs", "cpu", "not a reward model"), ("answers", "cuda", "on a CPU")],
+)
+async def test_a_verifier_that_can_not_share_the_worker_is_one_line(
+    verifier: str, device: str, refusal: str, tmp_path: Path
+) -> None:
+    save = {"chat": save_chat_model, "pairs": save_pair_model, "answers": save_answer_model}
+    folders = tmp_path / "generator", tmp_path / verifier
+    for folder in folders:
+        folder.mkdir()
+    save_chat_model(folders[0])
+    save[verifier](folders[1])
+    settings = WorkerSettings(model=str(folders[0]), verifier=str(folders[1]), device=device)
+    transports = [MemoryTransport(MemoryBroker(), name) for name in ("w", "w-verifier")]
+    with pytest.raises(StartupError, match=refusal):
+        await serve(settings, asyncio.Event(), transports=transports)
