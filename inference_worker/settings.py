@@ -258,7 +258,7 @@ class WorkerSettings(BaseSettings):
             "model": self.verifier,
             "served_model_name": self.verifier_name,
             "id": check_worker_id(f"{self.id}-verifier"),
-            "quantization": "none",
+            "quantization": "int8" if self.quantization == "int8" else "none",
             "search": False,
         }
         alone = {"verifier": None, "verifier_name": None}

@@ -12,7 +12,7 @@ class Borrower(ABC):
     """The side of a model to which a `MemoryPool` lends extents of `extent_bytes` bytes each."""
 
     def __init__(self, extent_bytes: int, guaranteed: int, most: int) -> None:
-        """`guaranteed` extents stay available to this model whatever others borrow; it never borrows over `most`."""
+        """No other model can borrow this one's `guaranteed` extents; it never borrows over `most`."""
         self.extent_bytes = extent_bytes
         self.guaranteed = guaranteed
         self.most = most

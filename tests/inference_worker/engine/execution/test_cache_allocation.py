@@ -30,10 +30,9 @@ def test_each_model_gets_what_the_other_is_not_guaranteed_and_keeps_room_for_a_s
     assert (first.max_model_len, second.max_model_len) == (256, 256)
     promised = {shape: -(-16 // extent_blocks(shape)) * extent_blocks(shape) for shape in (SMALL, LARGE)}
     for own, shape, other in ((first, SMALL, LARGE), (second, LARGE, SMALL)):
-        most = 16 * MIB - promised[other] * other.bytes_per_block
-        assert own.blocks.num_blocks == min(
-            8 * 16, most // shape.bytes_per_block // extent_blocks(shape) * extent_blocks(shape)
-        )
+        extent = extent_blocks(shape)
+        most = (16 * MIB - promised[other] * other.bytes_per_block) // (extent * shape.bytes_per_block) * extent
+        assert own.blocks.num_blocks == min(8 * 16, most)
         assert own.cache.num_blocks >= own.blocks.num_blocks
     long = Sequence("r", 0, array("q", [1] * first.blocks.num_blocks * 16), 1, SamplingParams(seed=0), 9)
     assert first.blocks.can_admit(long, [])
