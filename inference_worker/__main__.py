@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from itertools import zip_longest
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from pydantic import ValidationError
@@ -20,11 +22,12 @@ from inference_worker.settings import WorkerSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.embedding.handler import EmbeddingHandler
 from inference_worker.worker.embedding.processor import EmbeddingProcessor
-from inference_worker.worker.engine_process import ProcessEngine
+from inference_worker.worker.engine_client import EngineClient
+from inference_worker.worker.engine_process import EngineProcess, ProcessEngine
 from inference_worker.worker.generation_handler import GenerationHandler
 from inference_worker.worker.images.handler import ImageHandler
 from inference_worker.worker.job_handler import HandlerFactory
-from inference_worker.worker.metrics import WorkerMetrics
+from inference_worker.worker.metrics import WorkerMetrics, merged_registry
 from inference_worker.worker.scoring.handler import ScoringHandler
 from inference_worker.worker.scoring.processor import ScoringProcessor
 from inference_worker.worker.search.handler import SearchHandler
@@ -55,56 +58,152 @@ async def serve(
     settings: WorkerSettings,
     stop: asyncio.Event,
     *,
-    transport: Transport | None = None,
+    transports: Sequence[Transport] = (),
     hand_over: asyncio.Event | None = None,
 ) -> None:
-    """Run an inference worker in this event loop: load one model and answer its jobs until `stop` is set, then drain.
+    """Run an inference worker in this event loop: load the model and answer its jobs until `stop` is set, then drain.
+
+    With `settings.verifier` it serves two models, each on its own queue, by two engines in one process.
 
     Setting `hand_over` ends the drain at once: the running jobs go to other workers.
 
-    `transport` must not be started yet; the default is RabbitMQ at `settings.amqp_url`.
+    `transports`, one for each model, must not be started yet; the default is RabbitMQ at `settings.amqp_url`.
 
     Raises:
         StartupError: the broker, the model, enough memory or the metrics port is not available.
         EngineDied: the engine crashed too often to be restarted again.
         BrokerRefused: the platform's exchanges do not exist yet, or this worker has no rights.
     """
-    source, text = await asyncio.to_thread(_read_model, settings)
-    if source.task is Task.IMAGE:
-        settings = settings.model_copy(update={"max_num_seqs": 1})  # other jobs are better off at other workers
-    if source.reads_images:
-        settings = settings.model_copy(update={"max_num_seqs": min(settings.max_num_seqs, MAX_VISION_SEQUENCES)})
-    model = settings.served_model_name or _default_name(source)
-    bus = Bus(transport) if transport else rabbitmq_bus(settings.amqp_url, settings.id, settings.control_secret)
-    registry = CollectorRegistry()
-    engine = ProcessEngine(settings.engine(), target=_engine_target(settings))
-    metrics = WorkerMetrics(registry, model)
-    bus.on_control_rejected(metrics.control_refused)
-    children = _child_jobs(bus, settings, registry) if settings.search and isinstance(text, TextProcessor) else None
-    worker = Worker(bus, engine, _jobs_of(text, children), settings, metrics, model=model, hand_over=hand_over)
-    ops = OpsServer(registry, settings.ops_host, settings.ops_port, status=worker.status)
-    await ops.start()
-    try:
-        if isinstance(text, TextProcessor):
-            await asyncio.to_thread(text.warm_up)
-        await bus.start(declares_platform=False)
-        async with _running(children, stop):
-            await worker.run(stop)
-    except BrokerUnavailable as error:
-        raise StartupError(f"cannot reach the broker: {error}") from error
-    except EngineStartFailed as error:
-        raise StartupError(f"the engine cannot start: {error}") from error
-    finally:
-        await ops.stop()
-        await bus.close()
-        if text is not None:
-            text.close()
+    async with AsyncExitStack() as stack:
+        models = []
+        for each, transport in zip_longest(settings.models(), transports):
+            models.append(await asyncio.to_thread(_ServedModel, each, transport))
+            stack.push_async_callback(models[-1].close)
+        if settings.verifier is not None:
+            _check_pair(*models)
+        workers = [
+            model.worker(engine, hand_over) for model, engine in zip(models, _engines(settings, models), strict=True)
+        ]
+        registry = merged_registry([model.registry for model in models])
+        ops = OpsServer(registry, settings.ops_host, settings.ops_port, status=partial(_status, *workers))
+        await ops.start()
+        stack.push_async_callback(ops.stop)
+        try:
+            async with AsyncExitStack() as connections:
+                for model in models:
+                    await connections.enter_async_context(model.connected(stop))
+                await _run_workers(*workers, stop=stop)
+        except BrokerUnavailable as error:
+            raise StartupError(f"cannot reach the broker: {error}") from error
+        except EngineStartFailed as error:
+            raise StartupError(f"the engine cannot start: {error}") from error
+
+
+class _ServedModel:
+    """A model that the process serves, with its text side, its metrics and its connection to the broker."""
+
+    def __init__(self, settings: WorkerSettings, transport: Transport | None) -> None:
+        """Load the text side of the model, and prepare the connection.
+
+        Raises:
+            StartupError: the model can't be served.
+        """
+        source, self.text = _read_model(settings)
+        if source.task is Task.IMAGE:
+            settings = settings.model_copy(update={"max_num_seqs": 1})  # other jobs are better off at other workers
+        if source.reads_images:
+            settings = settings.model_copy(update={"max_num_seqs": min(settings.max_num_seqs, MAX_VISION_SEQUENCES)})
+        self.settings = settings
+        self.source = source
+        self.registry = CollectorRegistry()
+        self._name = settings.served_model_name or _default_name(source)
+        self._bus = (
+            Bus(transport) if transport else rabbitmq_bus(settings.amqp_url, settings.id, settings.control_secret)
+        )
+        searches = settings.search and isinstance(self.text, TextProcessor)
+        self._children = _child_jobs(self._bus, settings, self.registry) if searches else None
+
+    def worker(self, engine: EngineClient, hand_over: asyncio.Event | None) -> Worker:
+        """Return the worker that answers the model's jobs by `engine`."""
+        metrics = WorkerMetrics(self.registry, self._name)
+        self._bus.on_control_rejected(metrics.control_refused)
+        jobs = _jobs_of(self.text, self._children)
+        return Worker(self._bus, engine, jobs, self.settings, metrics, model=self._name, hand_over=hand_over)
+
+    @asynccontextmanager
+    async def connected(self, stop: asyncio.Event) -> AsyncIterator[None]:
+        """Connect to the broker, and follow child jobs while the context lasts; `stop` is set if that fails."""
+        if isinstance(self.text, TextProcessor):
+            await asyncio.to_thread(self.text.warm_up)
+        await self._bus.start(declares_platform=False)
+        async with _running(self._children, stop):
+            yield
+
+    async def close(self) -> None:
+        """Disconnect from the broker, and end the processes of the text side."""
+        await self._bus.close()
+        if self.text is not None:
+            self.text.close()
+
+
+def _check_pair(generator: _ServedModel, verifier: _ServedModel) -> None:
+    """Raise `StartupError` unless the two models can share a process as generator and verifier."""
+    if type(generator.text) is not TextProcessor:
+        raise StartupError("HEADRACE_VERIFIER: a model that generates text from text alone can have a verifier")
+    if not isinstance(verifier.text, ScoringProcessor) or verifier.text.scores_pairs:
+        raise StartupError("HEADRACE_VERIFIER: not a reward model that scores answers")
+    if generator.settings.device != "cpu":
+        raise StartupError("HEADRACE_VERIFIER: two models share the memory of one worker only on a CPU")
+
+
+def _engines(settings: WorkerSettings, models: Sequence[_ServedModel]) -> Sequence[EngineClient]:
+    """Return the engine of each model; the engines of two models are in one process."""
+    if len(models) == 1:
+        return [ProcessEngine.alone(models[0].settings.engine(), target=_engine_target(settings))]
+    target = partial(engine_main.run_engines, **_process_options(settings))
+    return EngineProcess([each.settings.engine() for each in models], target=target).engines
+
+
+async def _run_workers(generator: Worker, verifier: Worker | None = None, *, stop: asyncio.Event) -> None:
+    """Run the worker, or generator and verifier; both stop once either does, the verifier after the generator.
+
+    Raises:
+        EngineStartFailed, EngineDied, BrokerUnavailable: see `Worker.run`.
+    """
+    if verifier is None:
+        await generator.run(stop)
+        return
+    generator_ended = asyncio.Event()
+
+    async def generate() -> None:
+        try:
+            await generator.run(stop)
+        finally:
+            generator_ended.set()  # until then its searches need the verifier
+
+    async def verify() -> None:
+        try:
+            await verifier.run(generator_ended)
+        finally:
+            stop.set()
+
+    for outcome in await asyncio.gather(generate(), verify(), return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _status(generator: Worker, verifier: Worker | None = None) -> dict[str, Any]:
+    """Return the JSON object of `/status`: the worker's, with that of its verifier in it."""
+    return {**generator.status(), **({"verifier": verifier.status()} if verifier else {})}
 
 
 def _engine_target(settings: WorkerSettings) -> engine_main.Target:
-    return partial(
-        engine_main.run, process=f"{settings.id}/engine", log_style=settings.log_style, log_level=settings.log_level
-    )
+    return partial(engine_main.run, **_process_options(settings))
+
+
+def _process_options(settings: WorkerSettings) -> dict[str, Any]:
+    """Return the options with which an engine process writes its log."""
+    return {"process": f"{settings.id}/engine", "log_style": settings.log_style, "log_level": settings.log_level}
 
 
 ModelText = TextProcessor | EmbeddingProcessor | ScoringProcessor | None

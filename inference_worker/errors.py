@@ -85,4 +85,11 @@ class EngineStartFailed(EngineError):
 
 
 class EngineDied(EngineError):
-    """Raised when the engine process exited; the state of all its requests is lost. The engine can be restarted."""
+    """Raised when the engine process exited; the state of all its requests is lost. The engine can be restarted.
+
+    `elsewhere`: whether another model's engine in the process was computing, so no request of this one is at fault.
+    """
+
+    def __init__(self, message: str, *, elsewhere: bool = False) -> None:
+        super().__init__(message)
+        self.elsewhere = elsewhere

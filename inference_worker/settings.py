@@ -146,6 +146,14 @@ class WorkerSettings(BaseSettings):
     served_model_name: ModelName | None = Field(
         default=None, description="Model name in the API; by default taken from the model's id or file name"
     )
+    verifier: str | None = Field(
+        default=None,
+        description="Reward model that this worker serves too, as the verifier of searches; the two models divide the"
+        " memory of the KV cache by need; on the CPU only",
+    )
+    verifier_name: ModelName | None = Field(
+        default=None, description="Name of the verifier in the API; by default taken from its id or folder"
+    )
     id: WorkerId = Field(default="worker-1", description="Id of this worker, unique on its broker")
     device: Device = Field(default="cpu", description="Device of the engine: cpu, cuda or cuda:N")
     dtype: DType = Field(default="auto", description="Number format of weights that are not quantised")
@@ -238,6 +246,26 @@ class WorkerSettings(BaseSettings):
     log_style: Literal["console", "json"] = Field(
         default="console", description="Log format: console for people, json for log collectors"
     )
+
+    def models(self) -> list[WorkerSettings]:
+        """Return the settings of each model that this worker serves: these, or those of the generator and the verifier.
+
+        The verifier's worker id is the worker's with `-verifier`, so that it appears on the broker as another worker.
+        """
+        if self.verifier is None:
+            return [self]
+        verifier = {
+            "model": self.verifier,
+            "served_model_name": self.verifier_name,
+            "id": check_worker_id(f"{self.id}-verifier"),
+            "quantization": "int8" if self.quantization == "int8" else "none",
+            "search": False,
+        }
+        alone = {"verifier": None, "verifier_name": None}
+        return [
+            self.model_copy(update={**alone, "step_tag": ""}),
+            self.model_copy(update={**alone, **verifier}),
+        ]
 
     def engine(self) -> EngineSettings:
         """Return the settings that the worker's engine process needs, as a plain `EngineSettings`."""

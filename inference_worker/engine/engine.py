@@ -12,10 +12,10 @@ import torch
 from inference_worker.engine.attention.registry import create_attention
 from inference_worker.engine.attention_backend import AttentionBackend
 from inference_worker.engine.causal_lm import CausalLM, ModelShape
-from inference_worker.engine.execution.cache_size import count_blocks
+from inference_worker.engine.execution.cache_allocation import allocate_cache
 from inference_worker.engine.execution.fault_isolation import IsolatingRunner
 from inference_worker.engine.execution.model_runner import ModelRunner, Runner
-from inference_worker.engine.kv_cache import KVCache, KVCacheShape
+from inference_worker.engine.kv_cache import KVCacheShape
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder
 from inference_worker.engine.loading.dtypes import kv_cache_dtype_for, weight_dtype
@@ -23,8 +23,8 @@ from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.loading.native_conversion import convert_to_native
 from inference_worker.engine.native.build import best_instructions
 from inference_worker.engine.native.prefill_interrupt import PrefillInterrupt
-from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.scheduling.limits import EngineLimits
+from inference_worker.engine.scheduling.memory_pool import MemoryPool
 from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, PrefixCache
 from inference_worker.engine.scheduling.scheduler import Scheduler
 from inference_worker.engine.scheduling.speculation import FREE_ROWS, NoSpeculation, Speculation, StepCost
@@ -71,8 +71,10 @@ class Engine:
         self._failures: list[RequestFailed] = []
 
     @classmethod
-    def from_settings(cls, settings: EngineSettings) -> Engine:
+    def from_settings(cls, settings: EngineSettings, pool: MemoryPool | None = None) -> Engine:
         """Load the model that `settings` name and return a generation engine of it, with its KV cache allocated.
+
+        The blocks of the cache are lent by `pool`, if there is one.
 
         Raises:
             ModelError: the model can't be loaded, or its KV cache does not fit the memory.
@@ -83,7 +85,7 @@ class Engine:
         model, scheme = convert_to_native(load_model(source, dtype, device), source, settings)
         log.info("model loaded", dtype=str(dtype).removeprefix("torch."), quantization=scheme)
         read = partial(read_vocabulary, source.path)
-        return cls.from_model(model, replace(settings, quantization=scheme), dtype, vocabulary=read)
+        return cls.from_model(model, replace(settings, quantization=scheme), dtype, vocabulary=read, pool=pool)
 
     @classmethod
     def from_model(
@@ -93,12 +95,14 @@ class Engine:
         dtype: torch.dtype,
         *,
         vocabulary: ReadVocabulary = no_vocabulary,
+        pool: MemoryPool | None = None,
     ) -> Engine:
         """Return a generation engine of a model that is loaded already, with its KV cache allocated.
 
         Args:
             dtype: number format of the model's weights; `settings.quantization` names how they are quantised.
             vocabulary: reads the tokeniser's vocabulary when the first grammar needs it.
+            pool: lends the blocks of the cache; `None`: the cache has memory of its own.
 
         Raises:
             ModelError: the KV cache does not fit the memory.
@@ -106,18 +110,16 @@ class Engine:
         device, shape = torch.device(settings.device), model.shape
         kv_dtype = kv_cache_dtype_for(settings.kv_cache_dtype, dtype, settings.quantization, settings.activation_bits)
         cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, kv_dtype)
-        blocks = count_blocks(settings, cache_shape, _context_length(settings, shape), device)
-        attention = create_attention(settings.attention, KVCache(cache_shape, blocks, device), device)
-        log.info(
-            "KV cache", dtype=str(kv_dtype).removeprefix("torch."), blocks=blocks, tokens=blocks * settings.block_size
-        )
-        limits = _limits(settings, shape, blocks, MAX_DECODE_STEPS if _uses_cuda_graphs(model, attention) else 1)
         prefix_cache = PrefixCache() if settings.enable_prefix_caching else NoPrefixCache()
+        memory = allocate_cache(settings, cache_shape, _context_length(settings, shape), prefix_cache, pool)
+        attention = create_attention(settings.attention, memory.cache, device)
+        decode_steps = MAX_DECODE_STEPS if _uses_cuda_graphs(model, attention) else 1
+        limits = _limits(settings, shape, memory.max_model_len, decode_steps)
         ready = Ready(
             max_model_len=limits.max_model_len,
             vocab_size=shape.vocab_size,
             max_num_seqs=limits.max_num_seqs,
-            kv_blocks=blocks,
+            kv_blocks=memory.blocks.num_blocks,
             block_size=settings.block_size,
             device=str(device),
             dtype=str(dtype).removeprefix("torch."),
@@ -126,9 +128,7 @@ class Engine:
             eos_token_ids=sorted(shape.eos_token_ids),
         )
         return cls(
-            Scheduler(
-                limits, BlockManager(blocks, settings.block_size, prefix_cache), _speculation(settings, attention.name)
-            ),
+            Scheduler(limits, memory.blocks, _speculation(settings, attention.name)),
             _runner(model, attention, limits, device),
             CompilationQueue(vocabulary, shape.vocab_size, shape.eos_token_ids),
             ready,
@@ -249,13 +249,10 @@ def _context_length(settings: EngineSettings, shape: ModelShape) -> int:
     return settings.max_model_len
 
 
-def _limits(settings: EngineSettings, shape: ModelShape, blocks: int, max_decode_steps: int) -> EngineLimits:
-    """Return the limits in force. The context is shortened if the KV cache can't hold one full sequence."""
-    wanted, held = _context_length(settings, shape), blocks * settings.block_size
-    if held < wanted:
-        log.warning("context shortened to what the KV cache holds", max_model_len=held, wanted=wanted)
+def _limits(settings: EngineSettings, shape: ModelShape, max_model_len: int, max_decode_steps: int) -> EngineLimits:
+    """Return the limits in force, with the context that the KV cache has room for."""
     return EngineLimits(
-        max_model_len=min(wanted, held),
+        max_model_len=max_model_len,
         max_num_seqs=settings.max_num_seqs,
         max_num_batched_tokens=settings.max_num_batched_tokens,
         vocab_size=shape.vocab_size,

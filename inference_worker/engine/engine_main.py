@@ -7,30 +7,25 @@ while it loads the model.
 from __future__ import annotations
 
 import gc
-import select
 import signal
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from multiprocessing import parent_process
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-import msgspec
-
+from inference_worker.engine.engine_pipes import CommandReader, EventWriter, ReportBuffer
+from inference_worker.engine.scheduling.memory_pool import MemoryPool
 from inference_worker.engine_protocol import (
     Abort,
-    Command,
     EngineEvent,
     EngineLoad,
     EngineRequest,
     Ready,
-    Report,
     RequestFailed,
     Shutdown,
     StartFailed,
-    StepReport,
 )
 from inference_worker.errors import ModelError, WorkerError
 from inference_worker.model_files.model_source import resolve
@@ -40,10 +35,8 @@ from runtime import logging
 from runtime.parent_death import end_with_parent
 
 Target = Callable[[EngineSettings, Connection, Connection], None]
-
-MAX_BUFFERED_EVENTS = 16_384
-"""Events that are buffered for a slow parent before the engine waits for it."""
-
+Pipes = tuple[Connection, Connection]
+"""The pipe from which an engine's commands are read, and the one to which its reports are written."""
 
 R_contra = TypeVar("R_contra", bound=EngineRequest, contravariant=True)
 
@@ -109,22 +102,51 @@ def run(
         reports: pipe to which reports are written.
         process: name of the process in its log lines.
     """
+    run_engines([settings], [(commands, reports)], process=process, log_style=log_style, log_level=log_level)
+
+
+def run_engines(
+    settings: Sequence[EngineSettings],
+    pipes: Sequence[Pipes],
+    computing: Computing | None = None,
+    *,
+    process: str = "engine",
+    log_style: logging.LogStyle = "console",
+    log_level: str = "info",
+) -> None:
+    """Main function of a child process with several engines, whose models share the memory of the first's KV cache.
+
+    Each engine has pipes of its own; all report `Ready`, or all `StartFailed`. It returns on shutdown.
+
+    Args:
+        settings: of each engine. The KV cache's memory of the first is divided among all by need.
+        pipes: commands and reports of each engine.
+        computing: is set to the index of the engine whose turn it is.
+        process: name of the process in its log lines.
+    """
     end_with_parent(getattr(parent_process(), "pid", None))  # the closed pipe is noticed only after the load
     logging.configure(process, style=log_style, level=log_level)
     # Ctrl-C reaches the whole group; the parent decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    writer = EventWriter(reports)
+    writers = [EventWriter(reports) for _, reports in pipes]
     try:
-        engine = _load(settings)
+        pool = _pool(settings) if len(settings) > 1 else None
+        engines = [_load(each, pool) for each in settings]
     except (WorkerError, MemoryError, OSError, RuntimeError, ValueError, LookupError) as error:
-        writer.write(StartFailed(reason=_start_failure(error)))
+        for writer in writers:
+            writer.write(StartFailed(reason=_start_failure(error)))
         return
     # Objects made while loading live as long as the process: keep the collector from walking over them during a step.
     gc.collect()
     gc.freeze()
-    writer.write(engine.ready())
+    for engine, writer in zip(engines, writers, strict=True):
+        writer.write(engine.ready())
+    loops = [
+        EngineLoop(engine, commands, writer)
+        for engine, (commands, _), writer in zip(engines, pipes, writers, strict=True)
+    ]
     with suppress(EOFError, OSError):  # the parent has exited
-        serve(engine, commands, writer)
+        serve_engines(loops, computing)
 
 
 def serve(engine: SteppingEngine[Any], commands: Connection, writer: EventWriter) -> None:
@@ -135,20 +157,89 @@ def serve(engine: SteppingEngine[Any], commands: Connection, writer: EventWriter
     Raises:
         EOFError, OSError: the parent process, the worker, has exited.
     """
-    reader, buffer = CommandReader(commands), ReportBuffer(writer)
-    if isinstance(engine, InterruptibleEngine):
-        _enable_prefill_interrupts(engine, reader, buffer)
+    serve_engines([EngineLoop(engine, commands, writer)])
+
+
+NOT_COMPUTING = -1
+"""Value of `Computing` while no engine has its turn."""
+
+
+class Computing(Protocol):
+    """A number in memory shared with the parent process: the index of the engine whose turn it is."""
+
+    value: int
+
+
+def serve_engines(loops: Sequence[EngineLoop], computing: Computing | None = None) -> None:
+    """Serve the commands to engines: compute a step of each that has work in turn, wait for a command if none has.
+
+    Returns at a `Shutdown` command to any. `computing` is set to the index of the engine whose turn it is.
+
+    Raises:
+        EOFError, OSError: the parent process, the worker, has exited.
+    """
     while True:
-        if not engine.has_work():
-            buffer.flush()
-        received = False
-        while (command := reader.next(wait=not received and not engine.has_work())) is not None:
-            if isinstance(command, Shutdown):
+        for loop in loops:
+            loop.flush_if_idle()
+        if not any(loop.has_work() for loop in loops):
+            wait([loop.commands for loop in loops])
+        for index, loop in enumerate(loops):
+            if computing is not None:
+                computing.value = index
+            received = loop.receive()
+            if received is None:
                 return
-            _apply(engine, command)
+            if received or loop.has_work():
+                loop.step()
+            if computing is not None:
+                computing.value = NOT_COMPUTING
+
+
+class EngineLoop:
+    """One engine of the process with its pipes: applies the commands that arrive, computes and reports steps."""
+
+    def __init__(self, engine: SteppingEngine[Any], commands: Connection, writer: EventWriter) -> None:
+        self.commands = commands
+        self._engine = engine
+        self._reader, self._buffer = CommandReader(commands), ReportBuffer(writer)
+        if isinstance(engine, InterruptibleEngine):
+            _enable_prefill_interrupts(engine, self._reader, self._buffer)
+
+    def has_work(self) -> bool:
+        """Return whether the engine has unfinished requests, or commands were kept for it."""
+        return self._reader.has_deferred() or self._engine.has_work()
+
+    def flush_if_idle(self) -> None:
+        """Report the buffered outcomes of steps if there is no work, because no later step would report them.
+
+        Raises:
+            OSError: the parent process, the worker, has exited.
+        """
+        if not self.has_work():
+            self._buffer.flush()
+
+    def receive(self) -> bool | None:
+        """Apply all commands that have arrived; return whether there were any, or `None` at a `Shutdown`.
+
+        Raises:
+            EOFError, OSError: the parent process, the worker, has exited.
+        """
+        received = False
+        while (command := self._reader.next()) is not None:
+            if isinstance(command, Shutdown):
+                return None
+            _apply(self._engine, command)
             received = True  # a report follows even if the command made no work
-        events = engine.step() if engine.has_work() else []
-        buffer.put(events, engine.failures(), engine.load())
+        return received
+
+    def step(self) -> None:
+        """Compute a step if there is work, and report its outcome.
+
+        Raises:
+            OSError: the parent process, the worker, has exited.
+        """
+        events = self._engine.step() if self._engine.has_work() else []
+        self._buffer.put(events, self._engine.failures(), self._engine.load())
 
 
 def _apply(engine: SteppingEngine[Any], command: EngineRequest | Abort) -> None:
@@ -173,107 +264,19 @@ def _enable_prefill_interrupts(engine: InterruptibleEngine, reader: CommandReade
     engine.enable_prefill_interrupts(reader.fileno(), receive, emit)
 
 
-class CommandReader:
-    """Reads the worker process's commands (requests, aborts, shutdown) from a pipe, in order."""
+def _pool(settings: Sequence[EngineSettings]) -> MemoryPool:
+    """Return the memory that the engines share, of the size that is set for the first."""
+    import torch  # noqa: PLC0415 - importing this module must stay cheap for the worker process
 
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
-        self._decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
-        self._deferred: deque[Command] = deque()
+    from inference_worker.engine.execution.cache_size import available_memory  # noqa: PLC0415
 
-    def fileno(self) -> int:
-        """Return the file descriptor of the commands' pipe, which becomes readable when a command arrives."""
-        return self._pipe.fileno()
-
-    def next(self, *, wait: bool) -> Command | None:
-        """Return the worker's next command.
-
-        With `wait` block until one arrives, else return `None` if there is none yet.
-
-        Raises:
-            EOFError, OSError: the parent process, the worker, has exited.
-        """
-        if self._deferred:
-            return self._deferred.popleft()
-        return self._decoder.decode(self._pipe.recv_bytes()) if self._pipe.poll(None if wait else 0) else None
-
-    def new_requests(self, known: Callable[[str], bool]) -> Iterator[EngineRequest]:
-        """Yield the requests that have arrived and whose ids are not `known`, up to the first command of another kind.
-
-        Safe while the engine computes a step. That other command, and all after it, are kept for `next`.
-
-        Raises:
-            EOFError, OSError: the parent process, the worker, has exited.
-        """
-        while self._pipe.poll(0):
-            command = self._decoder.decode(self._pipe.recv_bytes())
-            if self._deferred or isinstance(command, Abort | Shutdown) or known(command.id):
-                self._deferred.append(command)
-            else:
-                yield command
+    first = settings[0]
+    if any(each.device != "cpu" for each in settings):
+        raise ModelError("two models share the memory of one process only on a CPU")
+    return MemoryPool(first.kv_cache_memory or available_memory(torch.device(first.device)), len(settings))
 
 
-class EventWriter:
-    """Writes reports (ready, failed start, steps' outcomes) to the worker process's pipe, one message at a time."""
-
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
-        self._encoder = msgspec.msgpack.Encoder()
-        self._poller = select.poll()
-        self._poller.register(pipe, select.POLLOUT)
-
-    @property
-    def writable(self) -> bool:
-        """Whether the pipe to the worker can take a short report now, so that `write` would not block."""
-        return bool(self._poller.poll(0))
-
-    def write(self, report: Report) -> None:
-        """Write one report (ready, failed start, a step's outcome) to the worker's pipe; blocks while the pipe is full.
-
-        Raises:
-            OSError: the parent process, the worker, has exited.
-        """
-        self._pipe.send_bytes(self._encoder.encode(report))
-
-
-class ReportBuffer:
-    """Sends one report per step, and merges the outcomes of steps while the pipe is full.
-
-    So a step does not wait for a slow parent unless `MAX_BUFFERED_EVENTS` are buffered, which bounds memory. There is
-    no thread for it: a thread that encodes a report would take the interpreter from the next step.
-    """
-
-    def __init__(self, writer: EventWriter) -> None:
-        self._writer = writer
-        self._events: list[EngineEvent] = []
-        self._failed: list[RequestFailed] = []
-        self._load: EngineLoad | None = None
-
-    def put(self, events: Sequence[EngineEvent], failed: Sequence[RequestFailed], load: EngineLoad) -> None:
-        """Report a step's events, failed requests and load to the worker, or in the next report if the pipe is full.
-
-        Raises:
-            OSError: the parent process, the worker, has exited.
-        """
-        self._events.extend(events)
-        self._failed.extend(failed)
-        self._load = load
-        if self._writer.writable or len(self._events) >= MAX_BUFFERED_EVENTS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Send the buffered outcomes of steps, if any, to the worker as one report; blocks while the pipe is full.
-
-        Raises:
-            OSError: the parent process, the worker, has exited.
-        """
-        if self._load is None:
-            return
-        self._writer.write(StepReport(events=self._events, failed=self._failed, load=self._load))
-        self._events, self._failed, self._load = [], [], None
-
-
-def _load(settings: EngineSettings) -> SteppingEngine[Any]:
+def _load(settings: EngineSettings, pool: MemoryPool | None = None) -> SteppingEngine[Any]:
     import torch  # noqa: PLC0415 - importing this module must stay cheap for the worker process
 
     if settings.threads is not None:
@@ -286,7 +289,7 @@ def _load(settings: EngineSettings) -> SteppingEngine[Any]:
     if source.task is Task.SCORE:
         from inference_worker.engine.scoring.engine import load_scoring_engine  # noqa: PLC0415
 
-        return load_scoring_engine(source, settings)
+        return load_scoring_engine(source, settings, pool)
     if source.task is Task.IMAGE:
         if find_spec("diffusers") is None:
             raise ModelError("image models need the packages of the extra `images` (docs/images.md)")
@@ -301,7 +304,7 @@ def _load(settings: EngineSettings) -> SteppingEngine[Any]:
         return VisionEngine.load_model(source, settings)
     from inference_worker.engine.engine import Engine  # noqa: PLC0415
 
-    return Engine.from_settings(settings)
+    return Engine.from_settings(settings, pool)
 
 
 def _start_failure(error: BaseException) -> str:

@@ -58,8 +58,8 @@ class KVCache:
         self.shape = shape
         self.num_blocks = num_blocks
         size = (num_blocks, shape.block_size, shape.kv_heads, shape.vector_length)
-        self.keys = [_zeros(size, shape.dtype, device) for _ in range(shape.layers)]
-        self.values = [_zeros(size, shape.dtype, device) for _ in range(shape.layers)]
+        self.keys = [self._allocate(size, device) for _ in range(shape.layers)]
+        self.values = [self._allocate(size, device) for _ in range(shape.layers)]
 
     def write(self, layer: int, slots: Tensor, key: Tensor, value: Tensor) -> None:
         """Store the keys and values of T tokens in `layer` of the cache, quantised if the cache is int8.
@@ -89,6 +89,13 @@ class KVCache:
             for layer in side:
                 layer[target] = layer[source]
 
+    def _allocate(self, size: tuple[int, ...], device: torch.device) -> Tensor:
+        """Return zeros; on the CPU pages take memory only once they are written (`torch.zeros` writes all of them)."""
+        dtype = self.shape.dtype
+        if device.type != "cpu":
+            return torch.zeros(size, dtype=dtype, device=device)
+        return torch.from_numpy(np.zeros(math.prod(size) * dtype.itemsize, dtype=np.uint8)).view(dtype).view(size)
+
 
 def quantise(vectors: Tensor) -> Tensor:
     """Quantise keys or values for an int8 cache: [..., D] floats to [..., D + 4] int8.
@@ -107,10 +114,3 @@ def dequantise(stored: Tensor) -> Tensor:
     """Convert int8 keys or values of the cache (see `quantise`) to floats: [..., D + 4] to [..., D] float32."""
     codes, scales = stored[..., : -SCALE.itemsize], stored[..., -SCALE.itemsize :]
     return codes * scales.contiguous().view(SCALE)
-
-
-def _zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return zeros; on the CPU pages take memory only once they are written (`torch.zeros` writes all of them)."""
-    if device.type != "cpu":
-        return torch.zeros(size, dtype=dtype, device=device)
-    return torch.from_numpy(np.zeros(math.prod(size) * dtype.itemsize, dtype=np.uint8)).view(dtype).view(size)

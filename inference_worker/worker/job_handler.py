@@ -164,6 +164,9 @@ class EngineJobHandler(ABC, Generic[J]):
             self._up = False
             if self._replacing:
                 await self._replace()
+            elif error.elsewhere:
+                _log.error("engine crashed in a step of another model", reason=str(error))
+                await self._restart(str(error))
             else:
                 _log.error("engine crashed", reason=str(error))
                 self._handle_engine_exit(str(error))

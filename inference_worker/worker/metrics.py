@@ -5,7 +5,10 @@ So dashboards made for vLLM work after one replacement.
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from collections.abc import Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Metric
+from prometheus_client.registry import Collector
 
 from inference_worker.worker.load_metrics import LABELS, LoadMetrics
 from router.consumer.attempts import OUTCOMES
@@ -70,3 +73,28 @@ class WorkerMetrics:
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(f"headrace_{name}", text, LABELS, registry=self._registry, buckets=buckets).labels(self._model)
+
+
+class _Merged(Collector):
+    """The metrics of several registries, those of one name together."""
+
+    def __init__(self, registries: Sequence[CollectorRegistry]) -> None:
+        self._registries = registries
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        for registry in self._registries:
+            for family in registry.collect():
+                known = families.setdefault(family.name, family)
+                if known is not family:
+                    known.samples.extend(family.samples)
+        yield from families.values()
+
+
+def merged_registry(registries: Sequence[CollectorRegistry]) -> CollectorRegistry:
+    """Return a registry with the metrics of all `registries`, whose label `model_name` tells them apart."""
+    if len(registries) == 1:
+        return registries[0]
+    merged = CollectorRegistry()
+    merged.register(_Merged(registries))
+    return merged

@@ -250,6 +250,9 @@ def worker(
     device: Device = None,
     id: Id = None,
     served_model_name: Annotated[str | None, typer.Option(help="Model name for clients.", show_default=False)] = None,
+    verifier: Annotated[
+        str | None, typer.Option(help="Reward model to serve too, for searches.", show_default=False)
+    ] = None,
     dtype: Annotated[
         str | None, typer.Option(help="auto, float32, bfloat16 or float16 (auto).", show_default=False)
     ] = None,
@@ -290,6 +293,7 @@ def worker(
         device=device,
         id=_named("worker", "id", id),
         served_model_name=served_model_name,
+        verifier=verifier,
         dtype=dtype,
         quantization=quantization,
         activation_bits=activation_bits,

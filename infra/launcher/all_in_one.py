@@ -153,8 +153,8 @@ class AllInOne:
             shutdown_grace=STREAM_GRACE,
         )
 
-    async def _worker(self, stop: asyncio.Event) -> None:
-        settings = environment.load(
+    def _worker_settings(self) -> WorkerSettings:
+        return environment.load(
             WorkerSettings,
             model=self._settings.model_or_default,
             device=self._settings.device,
@@ -163,8 +163,12 @@ class AllInOne:
             kv_cache_memory=kv_cache_per_worker(self._settings.device),
             threads=None if environment.variable("threads") in os.environ else threads_per_worker(1),
         )
+
+    async def _worker(self, stop: asyncio.Event) -> None:
+        settings = self._worker_settings()
         # The gateway has ended its streams before the worker is stopped: there is nothing to drain.
-        await serve_worker(settings, stop, transport=MemoryTransport(self._broker, settings.id), hand_over=stop)
+        transports = [MemoryTransport(self._broker, each.id) for each in settings.models()]
+        await serve_worker(settings, stop, transports=transports, hand_over=stop)
 
     async def _proxy(self, stop: asyncio.Event) -> None:
         settings = environment.load(ProxySettings, proxy_config=self._settings.proxy_config)
@@ -195,7 +199,7 @@ class AllInOne:
 
     async def _wait_for_model(self, bus: Bus, worker: Component) -> str | None:
         """Return the model's name once the worker serves it; `None` if a component stopped or failed before."""
-        heartbeat = asyncio.create_task(_first_heartbeat(bus))
+        heartbeat = asyncio.create_task(_first_heartbeat(bus, self._worker_settings().id))
         began = reported = time.monotonic()
         while not heartbeat.done() and not self._is_stopping():
             await asyncio.wait({heartbeat, worker.task}, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
@@ -253,11 +257,12 @@ class AllInOne:
         )
 
 
-async def _first_heartbeat(bus: Bus) -> str:
-    """Return the model in the first heartbeat of a worker that has loaded it."""
+async def _first_heartbeat(bus: Bus, worker: str) -> str:
+    """Return the model in the first heartbeat that the worker with the id `worker` sends once it has loaded it."""
     statuses = await bus.statuses()
     try:
-        return await anext(each.model async for each in statuses if each.state is not WorkerState.STARTING)
+        ready = (each async for each in statuses if each.worker == worker and each.state is not WorkerState.STARTING)
+        return (await anext(ready)).model
     finally:
         await statuses.close()
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from multiprocessing.connection import Connection
 
-from inference_worker.engine.engine_main import EventWriter, serve
+from inference_worker.engine.engine_main import serve
+from inference_worker.engine.engine_pipes import EventWriter
 from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
 from inference_worker.settings import EngineSettings
 from tests.fakes.counting_text import FIRST, counting_ready

@@ -113,10 +113,10 @@ class CountingEngine(EngineClient):
         """Crash, as after a kill by the worker."""
         self.die()
 
-    def die(self) -> None:
-        """Crash."""
+    def die(self, *, elsewhere: bool = False) -> None:
+        """Crash, perhaps in a step of another model's engine."""
         self._end()
-        self._reports.put_nowait(EngineDied("killed by the test"))
+        self._reports.put_nowait(EngineDied("killed by the test", elsewhere=elsewhere))
 
     def fail(self, request: str) -> None:
         """Report that one request failed in a step."""

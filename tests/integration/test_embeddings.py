@@ -79,7 +79,7 @@ async def platform(
         stack.callback(settling.cancel)
         stop = asyncio.Event()
         settings = WorkerSettings(model=str(folder), served_model_name=MODEL, id="worker-e", threads=1)
-        working = asyncio.create_task(serve(settings, stop, transport=make_transport("worker-e")))
+        working = asyncio.create_task(serve(settings, stop, transports=[make_transport("worker-e")]))
         try:
             async with asyncio.timeout(120):
                 while app.state.gateway.models.find(MODEL) is None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from gateway.app import GatewayServices, create_app
 from gateway.http.gateway import Gateway
 from gateway.settings import GatewaySettings
 from infra.home.process_records import kill_group
-from router.messages import Receipt, Settlement, UsageRecord
+from router.messages import Receipt, Settlement, UsageRecord, WorkerState
 from router.rabbitmq_bus import rabbitmq_bus
 from tests.fakes.accounts import DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
@@ -52,8 +52,10 @@ class WorkerProcesses:
         self.settled = settled
         self.workers: dict[str, asyncio.subprocess.Process] = {}
 
-    async def start_worker(self, name: str) -> None:
-        """Start a worker, and wait until it is ready."""
+    async def start_worker(
+        self, name: str, settings: Mapping[str, str] | None = None, *, serves: Sequence[str] = ()
+    ) -> None:
+        """Start a worker with further settings; wait until it and the other workers that it `serves` are ready."""
         environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("HEADRACE_")},
             "HEADRACE_AMQP_URL": self._url,
@@ -61,14 +63,18 @@ class WorkerProcesses:
             "HEADRACE_ID": name,
             "HEADRACE_THREADS": "1",
             **self._settings,
+            **(settings or {}),
         }
         self.workers[name] = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "inference_worker", env=environment, start_new_session=True
         )
         async with asyncio.timeout(120):
-            while name not in {status.worker for status in self.gateway.models.workers()}:
+            while not {name, *serves} <= self._ready():
                 assert self.workers[name].returncode is None
                 await asyncio.sleep(0.1)
+
+    def _ready(self) -> set[str]:
+        return {each.worker for each in self.gateway.models.workers() if each.state is WorkerState.READY}
 
     async def worker_amid_job(self, count: int) -> str:
         """Wait until some of the `count` results of the only job have arrived; return the worker's name."""

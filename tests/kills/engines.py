@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from inference_worker.engine.engine_main import EventWriter, serve
+from inference_worker.engine.engine_main import serve
+from inference_worker.engine.engine_pipes import EventWriter
 from inference_worker.engine_protocol import (
     EngineEvent,
     EngineLoad,

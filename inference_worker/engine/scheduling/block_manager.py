@@ -22,7 +22,7 @@ class BlockManager:
     """
 
     def __init__(self, num_blocks: int, block_size: int, cache: PrefixCache) -> None:
-        self.num_blocks = num_blocks
+        self._num_blocks = num_blocks
         self.block_size = block_size
         self._cache = cache
         self._references = [0] * num_blocks
@@ -30,9 +30,14 @@ class BlockManager:
         self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(num_blocks))
 
     @property
+    def num_blocks(self) -> int:
+        """Number of cache blocks that sequences can hold together at most."""
+        return self._num_blocks
+
+    @property
     def used(self) -> int:
         """Number of cache blocks that live sequences hold."""
-        return self.num_blocks - len(self._free)
+        return self._num_blocks - len(self._free)
 
     def blocks_for(self, tokens: int) -> int:
         """Return the number of cache blocks that `tokens` tokens of one sequence need."""
@@ -56,7 +61,7 @@ class BlockManager:
     def can_admit(self, sequence: Sequence, prefix: list[int]) -> bool:
         """Return whether free blocks suffice for `sequence`'s known tokens, if it starts with the cached `prefix`."""
         revived = sum(not self._references[block] for block in prefix)
-        return self.blocks_for(len(sequence.token_ids)) - len(prefix) <= len(self._free) - revived
+        return self._has_free(self.blocks_for(len(sequence.token_ids)) - len(prefix) + revived)
 
     def adopt(self, sequence: Sequence, prefix: list[int]) -> None:
         """Give a sequence that holds no blocks the cached blocks `prefix`, and count their tokens as computed.
@@ -73,7 +78,7 @@ class BlockManager:
     def can_extend(self, sequence: Sequence, end: int) -> bool:
         """Return whether free blocks suffice to compute `sequence`'s first `end` tokens, a copy-on-write included."""
         missing = self.blocks_for(end) - len(sequence.block_table)
-        return missing + (self._shared_write(sequence) is not None) <= len(self._free)
+        return self._has_free(missing + (self._shared_write(sequence) is not None))
 
     def can_extend_all(self, sequences: list[Sequence], ends: list[int]) -> bool:
         """Return whether free blocks suffice to compute every one of `sequences` up to its end in `ends`, all together.
@@ -81,7 +86,7 @@ class BlockManager:
         An end is a number of tokens. No sequence may share its last block with another.
         """
         missing = (self.blocks_for(end) - len(s.block_table) for s, end in zip(sequences, ends, strict=True))
-        return sum(max(0, blocks) for blocks in missing) <= len(self._free)
+        return self._has_free(sum(max(0, blocks) for blocks in missing))
 
     def extend(self, sequence: Sequence, end: int) -> list[BlockCopy]:
         """Allocate the blocks that the first `end` tokens of `sequence` need beyond those that it holds.
@@ -140,6 +145,10 @@ class BlockManager:
         self._release(reversed(sequence.block_table))  # so that the end of a prompt is evicted before its beginning
         sequence.block_table = array("q")
         sequence.computed = sequence.published = 0
+
+    def _has_free(self, count: int) -> bool:
+        """Return whether `count` blocks can be allocated now."""
+        return count <= len(self._free)
 
     def _take(self) -> int:
         block, _ = self._free.popitem(last=False)

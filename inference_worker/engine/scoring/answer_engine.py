@@ -20,11 +20,11 @@ from inference_worker.engine.attention.registry import create_attention
 from inference_worker.engine.attention_backend import AttentionBackend, StepAttention
 from inference_worker.engine.batch import ScheduledSequence
 from inference_worker.engine.causal_lm import CausalLM
-from inference_worker.engine.execution.cache_size import count_blocks
+from inference_worker.engine.execution.cache_allocation import allocate_cache
 from inference_worker.engine.execution.step_inputs import build_inputs
 from inference_worker.engine.input_batches.engine import CPU_BATCH_TOKENS
-from inference_worker.engine.kv_cache import KVCache, KVCacheShape
-from inference_worker.engine.scheduling.block_manager import BlockManager
+from inference_worker.engine.kv_cache import KVCacheShape
+from inference_worker.engine.scheduling.memory_pool import MemoryPool
 from inference_worker.engine.scoring.score_bank import ScoreBank, scored_prefix
 from inference_worker.engine.sequence import Sequence
 from inference_worker.engine_protocol import EngineLoad, Ready, RequestFailed, ScoreEvent, ScoreInput, ScoreRequest
@@ -77,7 +77,14 @@ class AnswerScoringEngine:
     """An engine that scores queued answers at their read positions with one reward model. Not thread-safe."""
 
     def __init__(
-        self, model: CausalLM, head: nn.Module, settings: EngineSettings, dtype: torch.dtype, *, sigmoid: bool
+        self,
+        model: CausalLM,
+        head: nn.Module,
+        settings: EngineSettings,
+        dtype: torch.dtype,
+        *,
+        sigmoid: bool,
+        pool: MemoryPool | None = None,
     ) -> None:
         """Create an engine and allocate its cache.
 
@@ -87,20 +94,20 @@ class AnswerScoringEngine:
             settings: limits, and the size of the cache.
             dtype: of the weights, and of the cache.
             sigmoid: whether the model's activation function is the sigmoid.
+            pool: lends the blocks of the cache; `None`: the cache has memory of its own.
 
         Raises:
             ModelError: `max_model_len` exceeds the model's positions, or the cache does not fit the memory.
         """
         shape, device = model.shape, torch.device(settings.device)
-        self._max_tokens = settings.max_model_len or shape.max_position
-        if self._max_tokens > shape.max_position:
-            raise ModelError(f"max_model_len {self._max_tokens}: the model has {shape.max_position} positions")
+        wanted = settings.max_model_len or shape.max_position
+        if wanted > shape.max_position:
+            raise ModelError(f"max_model_len {wanted}: the model has {shape.max_position} positions")
         cache = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, dtype)
-        blocks = count_blocks(settings, cache, self._max_tokens, device)
-        self._max_tokens = min(self._max_tokens, blocks * settings.block_size)
-        self._attention: AttentionBackend = create_attention(settings.attention, KVCache(cache, blocks, device), device)
         self._bank = ScoreBank()
-        self._blocks = BlockManager(blocks, settings.block_size, self._bank)
+        memory = allocate_cache(settings, cache, wanted, self._bank, pool)
+        self._max_tokens, self._blocks = memory.max_model_len, memory.blocks
+        self._attention: AttentionBackend = create_attention(settings.attention, memory.cache, device)
         self._model, self._head, self._sigmoid = model, head, sigmoid
         self._settings, self._device, self._dtype = settings, device, dtype
         most = settings.max_num_batched_tokens

@@ -11,6 +11,7 @@ from inference_worker.engine.input_batches.batching import PendingInput
 from inference_worker.engine.input_batches.engine import InputEngine
 from inference_worker.engine.loading.dtypes import weight_dtype
 from inference_worker.engine.loading.native_conversion import convert_to_native
+from inference_worker.engine.scheduling.memory_pool import MemoryPool
 from inference_worker.engine.scoring.answer_engine import AnswerScoringEngine
 from inference_worker.engine.scoring.loading import load_pair_scorer, load_reward_model
 from inference_worker.engine.scoring.scorer import PairScorer
@@ -46,8 +47,12 @@ class PairScoringEngine(InputEngine[ScoreRequest, ScoreEvent]):
         return ScoreEvent(request=request.id, index=index, scores=result.tolist())
 
 
-def load_scoring_engine(source: ModelSource, settings: EngineSettings) -> PairScoringEngine | AnswerScoringEngine:
+def load_scoring_engine(
+    source: ModelSource, settings: EngineSettings, pool: MemoryPool | None = None
+) -> PairScoringEngine | AnswerScoringEngine:
     """Load the cross-encoder or reward model `source` and return an engine of it: of pairs of texts, or of answers.
+
+    The KV cache of a reward model has memory of its own, or blocks that `pool` lends; a cross-encoder has none.
 
     Raises:
         ModelError: the model can't be loaded.
@@ -64,5 +69,5 @@ def load_scoring_engine(source: ModelSource, settings: EngineSettings) -> PairSc
     model, head = load_reward_model(source, config.head, dtype, device)
     if settings.quantization == "int8":
         quantised, _ = convert_to_native(model, source, settings)
-        return AnswerScoringEngine(quantised, head, settings, dtype, sigmoid=config.sigmoid)
-    return AnswerScoringEngine(model, head, settings, dtype, sigmoid=config.sigmoid)
+        return AnswerScoringEngine(quantised, head, settings, dtype, sigmoid=config.sigmoid, pool=pool)
+    return AnswerScoringEngine(model, head, settings, dtype, sigmoid=config.sigmoid, pool=pool)

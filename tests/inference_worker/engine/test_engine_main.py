@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from inference_worker.engine import engine_main
-from inference_worker.engine.engine_main import MAX_BUFFERED_EVENTS, EventWriter, ReportBuffer, serve
+from inference_worker.engine.engine_main import EngineLoop, serve, serve_engines
+from inference_worker.engine.engine_pipes import MAX_BUFFERED_EVENTS, EventWriter, ReportBuffer
 from inference_worker.engine_protocol import (
     Abort,
     Command,
@@ -225,3 +226,39 @@ def test_a_pipeline_without_its_library_is_a_failed_start(tmp_path: Path, monkey
     report = msgspec.msgpack.decode(read.recv_bytes(), type=Report)
     assert isinstance(report, StartFailed)
     assert "docs/images.md" in report.reason
+
+
+class RecordingEngine(EchoEngine):
+    """Records its name at each step in a list that engines share."""
+
+    def __init__(self, name: str, order: list[str]) -> None:
+        super().__init__()
+        self.name, self.order = name, order
+
+    def step(self) -> list[TokenEvent]:
+        self.order.append(self.name)
+        return super().step()
+
+
+def test_two_engines_compute_steps_in_turn_until_either_is_shut_down() -> None:
+    encoder = msgspec.msgpack.Encoder()
+    order: list[str] = []
+    pipes = [(Pipe(duplex=False), Pipe(duplex=False)) for _ in range(2)]
+    loops = [
+        EngineLoop(RecordingEngine(name, order), commands, EventWriter(reports))
+        for name, ((commands, _), (_, reports)) in zip("ab", pipes, strict=True)
+    ]
+    for ((_, commands), _), count in zip(pipes, (5, 2), strict=True):
+        commands.send_bytes(encoder.encode(request("r", list(range(count)))))
+    serving = Thread(target=serve_engines, args=(loops,), daemon=True)
+    serving.start()
+    for (_, (reader, _)), count in zip(pipes, (5, 2), strict=True):
+        assert tokens(reader, count)[0] == list(range(count))
+    assert order == [*"abab", *"aaa"]
+    (_, commands), (reader, _) = pipes[1]
+    commands.send_bytes(encoder.encode(request("r", [9])))  # wakes the process that waits for commands of both
+    assert tokens(reader, 1)[0] == [9]
+    assert order[-1] == "b"
+    commands.send_bytes(encoder.encode(Shutdown()))
+    serving.join(timeout=20)
+    assert not serving.is_alive()

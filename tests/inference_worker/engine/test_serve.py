@@ -25,6 +25,7 @@ from router.messages import (
 )
 from router.transport.memory import MemoryBroker, MemoryTransport
 from runtime.lifecycle import StartupError
+from tests.fakes.tiny_scorers import save_answer_model, save_chat_model, save_pair_model
 from tests.inference_worker.worker_bench import make_job
 
 NAME = "smollm2-135m-instruct"
@@ -46,7 +47,7 @@ async def test_a_port_that_is_taken_is_one_line(model_file: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = WorkerSettings(model=str(model_file), ops_port=taken.getsockname()[1])
         with pytest.raises(StartupError, match="metrics"):
-            await serve(settings, asyncio.Event(), transport=MemoryTransport(MemoryBroker(), "w"))
+            await serve(settings, asyncio.Event(), transports=[MemoryTransport(MemoryBroker(), "w")])
 
 
 async def answer(settings: WorkerSettings, **fields: Any) -> tuple[str, list[Step]]:
@@ -59,7 +60,7 @@ async def answer(settings: WorkerSettings, **fields: Any) -> tuple[str, list[Ste
     prompt = ChatPrompt(messages=[{"role": "user", "content": "What is the capital of France?"}])
     job = make_job("j", prompt=prompt, **fields)
     await bus.publish_job(Job(**{**_fields(job), "model": NAME}), {})
-    serving = asyncio.create_task(serve(settings, stop, transport=MemoryTransport(broker, "worker-1")))
+    serving = asyncio.create_task(serve(settings, stop, transports=[MemoryTransport(broker, "worker-1")]))
     replies: list[Reply] = []
     async with asyncio.timeout(120):
         async for window in inbox:
@@ -94,3 +95,22 @@ async def test_a_real_answer_is_searched_for(model_file: Path) -> None:
 
 def _fields(job: Job) -> dict[str, Any]:
     return {name: getattr(job, name) for name in job.__struct_fields__ if name != "v"}
+
+
+@pytest.mark.parametrize(
+    ("verifier", "device", "refusal"),
+    [("chat", "cpu", "not a reward model"), ("pairs", "cpu", "not a reward model"), ("answers", "cuda", "on a CPU")],
+)
+async def test_a_verifier_that_can_not_share_the_worker_is_one_line(
+    verifier: str, device: str, refusal: str, tmp_path: Path
+) -> None:
+    save = {"chat": save_chat_model, "pairs": save_pair_model, "answers": save_answer_model}
+    folders = tmp_path / "generator", tmp_path / verifier
+    for folder in folders:
+        folder.mkdir()
+    save_chat_model(folders[0])
+    save[verifier](folders[1])
+    settings = WorkerSettings(model=str(folders[0]), verifier=str(folders[1]), device=device)
+    transports = [MemoryTransport(MemoryBroker(), name) for name in ("w", "w-verifier")]
+    with pytest.raises(StartupError, match=refusal):
+        await serve(settings, asyncio.Event(), transports=transports)

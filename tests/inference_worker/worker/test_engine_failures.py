@@ -108,6 +108,21 @@ async def test_jobs_beside_a_poison_message_crash_once_at_most(monkeypatch: pyte
             assert isinstance(terminal, Finished)
 
 
+async def test_crashes_in_steps_of_another_model_are_not_blamed_on_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
+    async with Bench(max_num_seqs=4).up() as bench:
+        await bench.send(make_job("one", max_tokens=2), make_job("two", max_tokens=2))
+        await bench.submitted(2)
+        for submitted in (4, 6, 8):  # all jobs at once, not one by one
+            bench.engine.die(elsewhere=True)
+            await bench.submitted(submitted)
+            assert len(bench.engine.requests) == 2
+        bench.engine.step(2)
+        for job in ("one", "two"):
+            terminal, _ = await bench.ended(job)
+            assert isinstance(terminal, Finished)
+
+
 async def test_a_job_that_was_in_a_crashed_engine_runs_again_only_when_its_gateway_permits_it() -> None:
     async with Bench(timings=Timings(resume_request_interval=0.05)).up() as bench:
         bench.permits = False

@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Literal, NoReturn
@@ -17,7 +17,8 @@ import psutil
 import pytest
 
 from inference_worker.engine import engine_main
-from inference_worker.engine.engine_main import EventWriter, serve
+from inference_worker.engine.engine_main import EngineLoop, Pipes, serve, serve_engines
+from inference_worker.engine.engine_pipes import EventWriter
 from inference_worker.engine_protocol import (
     EngineLoad,
     GenerationRequest,
@@ -29,7 +30,7 @@ from inference_worker.engine_protocol import (
 )
 from inference_worker.errors import EngineDied, EngineStartFailed
 from inference_worker.settings import EngineSettings
-from inference_worker.worker.engine_process import ProcessEngine
+from inference_worker.worker.engine_process import EngineProcess, ProcessEngine
 from router.messages import SamplingParams
 from tests.fakes.counting_text import counting_ready
 
@@ -85,6 +86,22 @@ def echo(_settings: EngineSettings, commands: Connection, reports: Connection) -
         return
 
 
+def echo_all(settings: Sequence[EngineSettings], pipes: Sequence[Pipes], computing: engine_main.Computing) -> None:
+    """Serve an engine that echoes for each of `settings`, unless one has no model."""
+    for each in settings:
+        if not each.model:
+            for _, reports in pipes:
+                EventWriter(reports).write(StartFailed(reason="no model"))
+            return
+    loops = []
+    for commands, reports in pipes:
+        writer = EventWriter(reports)
+        writer.write(READY)
+        loops.append(EngineLoop(EchoEngine(), commands, writer))
+    with suppress(EOFError, OSError):
+        serve_engines(loops, computing)
+
+
 def refuse(settings: EngineSettings, _commands: Connection, reports: Connection) -> None:
     EventWriter(reports).write(StartFailed(reason=f"no model {settings.model}"))
 
@@ -96,7 +113,7 @@ def load_for_ever(_settings: EngineSettings, commands: Connection, _reports: Con
 def load_slowly(settings: EngineSettings, commands: Connection, reports: Connection) -> None:
     """Load a model as the real engine does, for so long that the pipe's end is not noticed meanwhile."""
 
-    def load(_settings: EngineSettings) -> NoReturn:
+    def load(_settings: EngineSettings, _pool: None) -> NoReturn:
         Path(settings.model).write_text(str(os.getpid()))
         time.sleep(60)
         raise MemoryError
@@ -130,7 +147,7 @@ async def ids_until_done(engine: ProcessEngine, done: set[str]) -> dict[str, lis
 @asynccontextmanager
 async def echoing() -> AsyncIterator[ProcessEngine]:
     """A started engine that echoes."""
-    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
+    engine = ProcessEngine.alone(EngineSettings(model="m"), target=echo)
     assert await engine.start() == READY
     try:
         yield engine
@@ -179,8 +196,72 @@ async def test_a_hung_child_can_be_killed() -> None:
             await asyncio.wait_for(ids_until_done(engine, {"a"}), 20)
 
 
+@asynccontextmanager
+async def echoing_pair() -> AsyncIterator[tuple[ProcessEngine, ProcessEngine]]:
+    """Two started engines of one process."""
+    first, second = EngineProcess([EngineSettings(model="a"), EngineSettings(model="b")], target=echo_all).engines
+    assert await asyncio.gather(first.start(), second.start()) == [READY, READY]
+    try:
+        yield first, second
+    finally:
+        await first.stop()
+        await second.stop()
+
+
+def pid(engine: ProcessEngine) -> int | None:
+    assert engine._child is not None
+    return engine._child.process.pid
+
+
+async def test_two_engines_of_a_process_answer_their_own_requests() -> None:
+    async with echoing_pair() as (first, second), asyncio.timeout(10):
+        assert pid(first) == pid(second)
+        first.submit(request("a", [1, 2, 3]))
+        second.submit(request("a", [7, 8]))
+        assert await ids_until_done(first, {"a"}) == {"a": [1, 2, 3]}
+        assert await ids_until_done(second, {"a"}) == {"a": [7, 8]}
+
+
+async def test_a_crash_ends_both_engines_is_blamed_on_one_and_followed_by_one_start() -> None:
+    async with echoing_pair() as (first, second), asyncio.timeout(20):
+        first.submit(request("poison", [99]))
+        with pytest.raises(EngineDied) as at_fault:
+            await ids_until_done(first, {"poison"})
+        await first.start()
+        first.submit(request("a", [1]))
+        with pytest.raises(EngineDied) as innocent:
+            await ids_until_done(second, {"none"})
+        assert (at_fault.value.elsewhere, innocent.value.elsewhere) == (False, True)
+        await second.start()
+        assert pid(first) == pid(second)
+        second.submit(request("b", [2]))
+        assert await ids_until_done(first, {"a"}) == {"a": [1]}
+        assert await ids_until_done(second, {"b"}) == {"b": [2]}
+
+
+async def test_the_process_ends_with_its_last_engine() -> None:
+    async with echoing_pair() as (first, second), asyncio.timeout(20):
+        reports = asyncio.create_task(anext(aiter(first.reports()), None))
+        await asyncio.sleep(0)
+        await first.stop()
+        assert await reports is None
+        second.submit(request("b", [2]))
+        assert await ids_until_done(second, {"b"}) == {"b": [2]}
+        process = second._child.process if second._child else None
+        await second.stop()
+        assert process is not None
+        assert not process.is_alive()
+
+
+async def test_a_failed_start_fails_both_engines() -> None:
+    first, second = EngineProcess([EngineSettings(model="a"), EngineSettings(model="")], target=echo_all).engines
+    for outcome in await asyncio.gather(first.start(), second.start(), return_exceptions=True):
+        assert isinstance(outcome, EngineStartFailed)
+        assert str(outcome) == "no model"
+
+
 async def test_reports_end_without_an_error_after_stop() -> None:
-    engine = ProcessEngine(EngineSettings(model="m"), target=echo)
+    engine = ProcessEngine.alone(EngineSettings(model="m"), target=echo)
     await engine.start()
     reports = engine.reports()
     waiting = asyncio.create_task(anext(aiter(reports), None))
@@ -191,22 +272,22 @@ async def test_reports_end_without_an_error_after_stop() -> None:
 
 async def test_a_failed_start_has_its_reason() -> None:
     with pytest.raises(EngineStartFailed, match="no model m"):
-        await ProcessEngine(EngineSettings(model="m"), target=refuse).start()
+        await ProcessEngine.alone(EngineSettings(model="m"), target=refuse).start()
 
 
 async def test_a_crash_while_starting_is_reported_as_such() -> None:
     with pytest.raises(EngineStartFailed, match="exit status 3"):
-        await ProcessEngine(EngineSettings(model="m"), target=crash).start()
+        await ProcessEngine.alone(EngineSettings(model="m"), target=crash).start()
 
 
 async def test_an_engine_that_loads_ends_with_its_killed_worker(tmp_path: Path) -> None:
     program = f"""
 import asyncio
 from inference_worker.settings import EngineSettings
-from inference_worker.worker.engine_process import ProcessEngine
+from inference_worker.worker.engine_process import EngineProcess, ProcessEngine
 from {__name__} import load_slowly
 if __name__ == "__main__":
-    asyncio.run(ProcessEngine(EngineSettings(model={str(tmp_path / "pid")!r}), target=load_slowly).start())
+    asyncio.run(ProcessEngine.alone(EngineSettings(model={str(tmp_path / "pid")!r}), target=load_slowly).start())
 """
     (tmp_path / "worker.py").write_text(program)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -223,7 +304,7 @@ if __name__ == "__main__":
 
 async def test_a_starting_child_accepts_no_request() -> None:
     """`EngineJobHandler` submits all jobs once it is ready, so the engine would get the request twice."""
-    engine = ProcessEngine(EngineSettings(model="m"), target=load_for_ever)
+    engine = ProcessEngine.alone(EngineSettings(model="m"), target=load_for_ever)
     starting = asyncio.create_task(engine.start())
     while engine._child is None:
         await asyncio.sleep(0.01)
@@ -236,7 +317,7 @@ async def test_a_starting_child_accepts_no_request() -> None:
 
 @pytest.mark.model
 async def test_the_real_engine_answers(model_file: Path) -> None:
-    engine = ProcessEngine(EngineSettings(model=str(model_file), max_num_seqs=2, max_model_len=128, threads=1))
+    engine = ProcessEngine.alone(EngineSettings(model=str(model_file), max_num_seqs=2, max_model_len=128, threads=1))
     ready = await engine.start()
     try:
         sampling = SamplingParams(seed=1, temperature=0, max_tokens=4, ignore_eos=True)
@@ -250,6 +331,6 @@ async def test_the_real_engine_answers(model_file: Path) -> None:
 
 async def test_a_missing_model_is_one_line() -> None:
     with pytest.raises(EngineStartFailed) as caught:
-        await ProcessEngine(EngineSettings(model="/no/such/model.gguf")).start()
+        await ProcessEngine.alone(EngineSettings(model="/no/such/model.gguf")).start()
     assert "/no/such/model.gguf" in str(caught.value)
     assert "\n" not in str(caught.value)

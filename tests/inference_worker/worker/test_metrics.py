@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from inference_worker.engine_protocol import EngineLoad
-from inference_worker.worker.metrics import WorkerMetrics
+from inference_worker.worker.metrics import WorkerMetrics, merged_registry
 from router.messages import Cancelled, SearchMethod, Usage
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
@@ -67,3 +67,16 @@ def test_the_documentation_lists_every_metric_of_a_worker(registry: CollectorReg
     listed = set(re.findall(r"^\| `(headrace_\w+)` \|", section, re.MULTILINE))
     suffix = {"counter": "_total"}
     assert listed == {metric.name + suffix.get(metric.type, "") for metric in registry.collect()}
+
+
+def test_two_models_of_a_worker_have_each_metric_once_with_their_names() -> None:
+    registries = [CollectorRegistry(), CollectorRegistry()]
+    for number, (name, registry) in enumerate(zip(("generator", "verifier"), registries, strict=True)):
+        WorkerMetrics(registry, name).engine.load = EngineLoad(running=number + 1)
+    merged = merged_registry(registries)
+    for _ in range(2):  # a scrape changes nothing
+        text = generate_latest(merged).decode()
+        assert text.count("# TYPE headrace_num_requests_running gauge") == 1
+        for number, name in enumerate(("generator", "verifier")):
+            assert text.count(f'headrace_num_requests_running{{model_name="{name}"}} {number + 1}.0') == 1
+            assert text.count(f'headrace_engine_restarts_total{{model_name="{name}"}} 0.0') == 1

@@ -30,7 +30,7 @@ TOKENS = 5
 
 async def test_a_poison_message_fails_alone_among_thirty_two_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_handler, "RESTART_WAIT", wait_none())
-    engine = ProcessEngine(EngineSettings(model="m"), target=aborting_engine.run)
+    engine = ProcessEngine.alone(EngineSettings(model="m"), target=aborting_engine.run)
     others = [f"j{number}" for number in range(SLOTS - 1)]
     async with Bench(engine, max_num_seqs=SLOTS).up() as bench:
         jobs = [make_job(id_, prompt=TokenPrompt([1, 2, 3]), max_tokens=TOKENS) for id_ in others]
