@@ -10,6 +10,7 @@ import gc
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
@@ -131,7 +132,10 @@ def run_engines(
     writers = [EventWriter(reports) for _, reports in pipes]
     try:
         pool = _pool(settings) if len(settings) > 1 else None
-        engines = [_load(each, pool) for each in settings]
+        engines, threads = [], []
+        for each in settings:
+            engines.append(_load(each, pool))
+            threads.append(_torch_threads())
     except (WorkerError, MemoryError, OSError, RuntimeError, ValueError, LookupError) as error:
         for writer in writers:
             writer.write(StartFailed(reason=_start_failure(error)))
@@ -142,8 +146,8 @@ def run_engines(
     for engine, writer in zip(engines, writers, strict=True):
         writer.write(engine.ready())
     loops = [
-        EngineLoop(engine, commands, writer)
-        for engine, (commands, _), writer in zip(engines, pipes, writers, strict=True)
+        EngineLoop(engine, commands, writer, before_step=set_threads if len(settings) > 1 else None)
+        for engine, (commands, _), writer, set_threads in zip(engines, pipes, writers, threads, strict=True)
     ]
     with suppress(EOFError, OSError):  # the parent has exited
         serve_engines(loops, computing)
@@ -198,8 +202,17 @@ def serve_engines(loops: Sequence[EngineLoop], computing: Computing | None = Non
 class EngineLoop:
     """One engine of the process with its pipes: applies the commands that arrive, computes and reports steps."""
 
-    def __init__(self, engine: SteppingEngine[Any], commands: Connection, writer: EventWriter) -> None:
+    def __init__(
+        self,
+        engine: SteppingEngine[Any],
+        commands: Connection,
+        writer: EventWriter,
+        *,
+        before_step: Callable[[], None] | None = None,
+    ) -> None:
+        """`before_step` is called before each step of an engine that is not alone in its process."""
         self.commands = commands
+        self._before_step = before_step
         self._engine = engine
         self._reader, self._buffer = CommandReader(commands), ReportBuffer(writer)
         if isinstance(engine, InterruptibleEngine):
@@ -238,6 +251,8 @@ class EngineLoop:
         Raises:
             OSError: the parent process, the worker, has exited.
         """
+        if self._before_step is not None:
+            self._before_step()
         events = self._engine.step() if self._engine.has_work() else []
         self._buffer.put(events, self._engine.failures(), self._engine.load())
 
@@ -274,6 +289,16 @@ def _pool(settings: Sequence[EngineSettings]) -> MemoryPool:
     if any(each.device != "cpu" for each in settings):
         raise ModelError("two models share the memory of one process only on a CPU")
     return MemoryPool(first.kv_cache_memory or available_memory(torch.device(first.device)), len(settings))
+
+
+def _torch_threads() -> Callable[[], None]:
+    """Return a function that sets PyTorch's number of threads to that of now, which loading the last model has set.
+
+    Models on the compiled kernels leave PyTorch one thread, as its waiting threads would take the kernels' cores.
+    """
+    import torch  # noqa: PLC0415 - importing this module must stay cheap for the worker process
+
+    return partial(torch.set_num_threads, torch.get_num_threads())
 
 
 def _load(settings: EngineSettings, pool: MemoryPool | None = None) -> SteppingEngine[Any]:

@@ -12,9 +12,10 @@ from threading import Semaphore, Thread
 
 import msgspec
 import pytest
+import torch
 
 from inference_worker.engine import engine_main
-from inference_worker.engine.engine_main import EngineLoop, serve, serve_engines
+from inference_worker.engine.engine_main import EngineLoop, run_engines, serve, serve_engines
 from inference_worker.engine.engine_pipes import MAX_BUFFERED_EVENTS, EventWriter, ReportBuffer
 from inference_worker.engine_protocol import (
     Abort,
@@ -262,3 +263,36 @@ def test_two_engines_compute_steps_in_turn_until_either_is_shut_down() -> None:
     commands.send_bytes(encoder.encode(Shutdown()))
     serving.join(timeout=20)
     assert not serving.is_alive()
+
+
+def test_each_engine_of_a_process_computes_with_its_threads_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = msgspec.msgpack.Encoder()
+    pipes = [(Pipe(duplex=False), Pipe(duplex=False)) for _ in range(2)]
+    seen: list[tuple[str, int]] = []
+
+    class ThreadsEngine(EchoEngine):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        def step(self) -> list[TokenEvent]:
+            seen.append((self.name, torch.get_num_threads()))
+            if len(seen) == 3:
+                pipes[0][0][1].send_bytes(encoder.encode(Shutdown()))
+            return super().step()
+
+    def load(settings: EngineSettings, pool: object) -> ThreadsEngine:
+        torch.set_num_threads(3 if settings.model == "a" else 2)
+        return ThreadsEngine(settings.model)
+
+    monkeypatch.setattr(engine_main, "_load", load)
+    monkeypatch.setattr(engine_main, "_pool", lambda settings: None)
+    for (_, commands), _ in pipes:
+        commands.send_bytes(encoder.encode(request("r", [1, 2, 3])))
+    before = torch.get_num_threads()
+    try:
+        settings = [EngineSettings(model=name) for name in "ab"]
+        run_engines(settings, [(commands, reports) for (commands, _), (_, reports) in pipes])
+    finally:
+        torch.set_num_threads(before)
+    assert seen[:3] == [("a", 3), ("b", 2), ("a", 3)]
