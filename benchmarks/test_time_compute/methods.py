@@ -35,6 +35,8 @@ class Way:
             case "vote of all N":
                 return sampled | {"n": self.n}
         method = SearchMethod(self.method)
+        if method is SearchMethod.LIKELIHOOD_BEAM_SEARCH:
+            sampled["temperature"] = 0
         search: dict[str, Any] = {"method": self.method, "n": self.n}
         if method.stepwise:
             search |= {"n": self.n // EXPANSIONS, "expansions": EXPANSIONS, "step_tokens": STEP_TOKENS}
