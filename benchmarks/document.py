@@ -133,6 +133,10 @@ SECTIONS = {
         " vLLM. All generate the same number of tokens; Headrace's generator has 4-bit weights as by default, vLLM's"
         " and the verifiers bfloat16. The worker of Headrace's verifier had one thread.",
     ),
+    "search-memory": (
+        "Memory of generator and verifier",
+        "The same KV memory, divided by need in one engine process, or in fixed halves between two; in turns.",
+    ),
     "gpu": (
         "GPU",
         "Shapes of published models with random weights in bfloat16; all sequences at once, 128 tokens out. Decode:"
