@@ -135,7 +135,8 @@ SECTIONS = {
     ),
     "search-memory": (
         "Memory of generator and verifier",
-        "The same KV memory, divided by need in one engine process, or in fixed halves between two; in turns.",
+        "The same KV memory, divided by need in one engine process, or in fixed halves between two; in turns. Peak:"
+        " growth of the processes' resident memory during the load, in which not only the KV cache grows.",
     ),
     "gpu": (
         "GPU",

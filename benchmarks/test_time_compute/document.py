@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from benchmarks import charts
 from benchmarks.document import machine, markdown
 from benchmarks.report import format_value
-from benchmarks.results import RESULTS as MEASURED
 from benchmarks.results import ROOT, Result, Row, read
 from benchmarks.test_time_compute.methods import GREEDY, SAMPLE
 
@@ -23,18 +22,6 @@ DOCUMENT = RESULTS / "test-time-compute.md"
 CHART = RESULTS / "images" / "test-time-compute.svg"
 ACCURACY, VOTES = "test-time-compute", "test-time-compute-votes"
 BEGIN, FINISH = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
-MEMORY = "search-memory"
-MEMORY_BEGIN, MEMORY_FINISH = "<!-- memory: begin -->", "<!-- memory: end -->"
-MEMORY_COLUMNS = (
-    "load",
-    "memory",
-    "s",
-    "generated tokens/s",
-    "scored tokens/s",
-    "tokens computed by the verifier",
-    "preemptions",
-    "peak, MiB",
-)
 ACCURACY_COLUMNS = (
     "tasks",
     "method",
@@ -70,36 +57,10 @@ ABSCISSAE = {
 def publish(results: Path = RESULTS) -> None:
     """Write the tables of the results in a folder into the document, and draw their chart."""
     accuracy, votes = (read(results / f"{name}.json") for name in (ACCURACY, VOTES))
-    _insert(BEGIN, render(accuracy, votes), FINISH)
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    after = rest.partition(FINISH)[2]
+    DOCUMENT.write_text(f"{before}{BEGIN}\n{render(accuracy, votes)}\n{FINISH}{after}")
     draw(accuracy, CHART)
-
-
-def publish_memory(results: Path = MEASURED) -> None:
-    """Write the table of how two models share their memory into the document, if that was measured."""
-    file = results / f"{MEMORY}.json"
-    if file.is_file():
-        _insert(MEMORY_BEGIN, render_memory(read(file)), MEMORY_FINISH)
-
-
-def _insert(begin: str, text: str, finish: str) -> None:
-    before, _, rest = DOCUMENT.read_text().partition(begin)
-    DOCUMENT.write_text(f"{before}{begin}\n{text}\n{finish}{rest.partition(finish)[2]}")
-
-
-def render_memory(memory: Result) -> str:
-    """Return the Markdown of the comparison of one pool of memory with two fixed halves."""
-    rows = [
-        [
-            row["load"],
-            row["memory"],
-            *(format_value(row[name]) for name in ("seconds", "generated_tokens_per_second")),
-            *(format_value(row[name]) for name in ("scored_tokens_per_second", "computed_by_verifier")),
-            f"{row['preemptions']:.0f}",
-            f"{row['peak_mib']:.0f}",
-        ]
-        for row in memory.rows
-    ]
-    return "\n".join([markdown(MEMORY_COLUMNS, rows), "", *_provenance(memory, "benchmarks/results")])
 
 
 def render(accuracy: Result, votes: Result) -> str:
@@ -118,11 +79,11 @@ def render(accuracy: Result, votes: Result) -> str:
     return "\n".join(lines)
 
 
-def _provenance(result: Result, folder: str = "docs") -> list[str]:
+def _provenance(result: Result) -> list[str]:
     """Return the Markdown lines that state a result's file, date, machine, settings and command."""
     settings = ", ".join(f"{name.replace('_', ' ')} {format_value(value)}" for name, value in result.settings.items())
     return [
-        f"`{folder}/{result.name}.json`, {result.date[:10]}, {machine(result.machine)}.",
+        f"`docs/{result.name}.json`, {result.date[:10]}, {machine(result.machine)}.",
         f"Settings: {settings}. Commit {result.versions['commit']}.",
         "",
         "```sh",
@@ -207,4 +168,3 @@ def _draw_lines(axes: Axes, rows: Sequence[Row], column: str) -> None:
 
 if __name__ == "__main__":
     publish()
-    publish_memory()

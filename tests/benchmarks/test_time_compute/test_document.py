@@ -4,23 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.results import RESULTS as MEASURED
 from benchmarks.results import read
-from benchmarks.test_time_compute.document import (
-    ACCURACY,
-    BEGIN,
-    CHART,
-    DOCUMENT,
-    FINISH,
-    MEMORY,
-    MEMORY_BEGIN,
-    MEMORY_FINISH,
-    RESULTS,
-    VOTES,
-    draw,
-    render,
-    render_memory,
-)
+from benchmarks.test_time_compute.document import ACCURACY, BEGIN, CHART, DOCUMENT, FINISH, RESULTS, VOTES, draw, render
 
 
 def test_the_document_has_what_the_files_give() -> None:
@@ -39,9 +24,3 @@ def test_the_same_results_give_the_same_chart(tmp_path: Path) -> None:
     assert drawn == (tmp_path / "two.svg").read_bytes()
     assert b"weighted_best_of_n" in drawn
     assert CHART.is_file()
-
-
-def test_the_document_has_the_measured_division_of_memory() -> None:
-    file = MEASURED / f"{MEMORY}.json"
-    published = DOCUMENT.read_text().partition(MEMORY_BEGIN)[2].partition(MEMORY_FINISH)[0].strip()
-    assert published == (render_memory(read(file)) if file.is_file() else "")
