@@ -132,8 +132,9 @@ def run_engines(
     writers = [EventWriter(reports) for _, reports in pipes]
     try:
         pool = _pool(settings) if len(settings) > 1 else None
-        engines, threads = [], []
+        engines, threads, all_threads = [], [], _torch_threads()
         for each in settings:
+            all_threads()
             engines.append(_load(each, pool))
             threads.append(_torch_threads())
     except (WorkerError, MemoryError, OSError, RuntimeError, ValueError, LookupError) as error:
@@ -292,9 +293,10 @@ def _pool(settings: Sequence[EngineSettings]) -> MemoryPool:
 
 
 def _torch_threads() -> Callable[[], None]:
-    """Return a function that sets PyTorch's number of threads to that of now, which loading the last model has set.
+    """Return a function that sets PyTorch's number of threads to that of now.
 
-    Models on the compiled kernels leave PyTorch one thread, as its waiting threads would take the kernels' cores.
+    Loading a model sets the number that its steps need: those of the compiled kernels leave PyTorch one thread, as its
+    waiting threads would take the kernels' cores.
     """
     import torch  # noqa: PLC0415 - importing this module must stay cheap for the worker process
 

@@ -269,6 +269,7 @@ def test_each_engine_of_a_process_computes_with_its_threads_of_torch(monkeypatch
     encoder = msgspec.msgpack.Encoder()
     pipes = [(Pipe(duplex=False), Pipe(duplex=False)) for _ in range(2)]
     seen: list[tuple[str, int]] = []
+    loaded: list[int] = []
 
     class ThreadsEngine(EchoEngine):
         def __init__(self, name: str) -> None:
@@ -282,6 +283,7 @@ def test_each_engine_of_a_process_computes_with_its_threads_of_torch(monkeypatch
             return super().step()
 
     def load(settings: EngineSettings, pool: object) -> ThreadsEngine:
+        loaded.append(torch.get_num_threads())
         torch.set_num_threads(3 if settings.model == "a" else 2)
         return ThreadsEngine(settings.model)
 
@@ -295,4 +297,5 @@ def test_each_engine_of_a_process_computes_with_its_threads_of_torch(monkeypatch
         run_engines(settings, [(commands, reports) for (commands, _), (_, reports) in pipes])
     finally:
         torch.set_num_threads(before)
+    assert loaded == [before, before]
     assert seen[:3] == [("a", 3), ("b", 2), ("a", 3)]
