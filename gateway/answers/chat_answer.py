@@ -14,7 +14,13 @@ from gateway.answers.answer_parts import AnswerMetadata, AnswerOptions, Collecte
 from gateway.answers.event_frames import ChunkFrames, compact, quoted
 from gateway.jobs.generation import Generation
 from gateway.jobs.prompt_echo import EchoedPrompt
-from gateway.openai.chat_completions import ChatAnswerMessage, ChatChoice, ChatCompletion, ChoiceLogprobs
+from gateway.openai.chat_completion_answers import (
+    ChatAnswerMessage,
+    ChatChoice,
+    ChatCompletion,
+    ChatFinishReason,
+    ChoiceLogprobs,
+)
 from gateway.openai.messages import FunctionCall, ToolCall
 from gateway.openai.steps import AnswerStep
 from gateway.openai.usage import CompletionUsage
@@ -51,6 +57,8 @@ class ChatAnswer:
     """Whether the answer may contain tool calls."""
     forces_named_tool: bool = False
     """Whether the request forces a call of one named tool."""
+    has_functions: bool = False
+    """Whether the request offers the deprecated `functions`, whose call is `function_call` in the answer."""
 
     def body(
         self, choices: Sequence[CollectedChoice], prompt: EchoedPrompt, usage: Usage, parts: Sequence[UsagePart] = ()
@@ -91,15 +99,18 @@ class ChatAnswer:
 
     def _choice(self, index: int, choice: CollectedChoice) -> ChatChoice:
         logprobs = self._logprobs(choice.logprobs) if self.options.logprobs is not None else None
-        calls = _calls(choice.calls) or None
+        calls, function_call = _calls(choice.calls) or None, None
+        if calls and self.has_functions:
+            calls, function_call = None, calls[0].function
         text = self.echoed_text + "".join(choice.text)
         return ChatChoice(
             index=index,
             message=ChatAnswerMessage(
-                content=text or (None if calls else ""),
+                content=text or (None if calls or function_call else ""),
                 refusal=None,
                 reasoning_content="".join(choice.reasoning) or None,
                 tool_calls=calls,
+                function_call=function_call,
                 steps=[AnswerStep.of(step, self.address) for step in choice.steps] or None,
             ),
             logprobs=ChoiceLogprobs.model_validate(logprobs) if logprobs else None,
@@ -125,14 +136,26 @@ class ChatAnswer:
             yield _choice(index, f'{{"content":{quoted(delta.text)}}}' if delta.text else "{}", logprobs, extra=ids)
             logprobs, ids = "null", ""
         for call in delta.tool_calls or ():
-            yield _choice(index, _call_delta(call), logprobs, extra=ids)
+            yield _choice(index, self._call_delta(call), logprobs, extra=ids)
             logprobs, ids = "null", ""
         if delta.finish_reason:
             yield _choice(index, "{}", finish_reason=quoted(self._finish_reason(delta.finish_reason)))
 
-    def _finish_reason(self, reason: FinishReason) -> FinishReason:
+    def _finish_reason(self, reason: FinishReason) -> ChatFinishReason:
         """Return OpenAI's finish reason, which is `stop` after a call that was forced by name."""
-        return "stop" if self.forces_named_tool and reason == "tool_calls" else reason
+        if reason != "tool_calls":
+            return reason
+        if self.forces_named_tool:
+            return "stop"
+        return "function_call" if self.has_functions else reason
+
+    def _call_delta(self, call: ToolCallDelta) -> str:
+        arguments = f'"arguments":{quoted(call.arguments)}'
+        function = f'{{"name":{quoted(call.name)},{arguments}}}' if call.name else f"{{{arguments}}}"
+        if self.has_functions:
+            return f'{{"function_call":{function}}}'
+        head = f',"id":{quoted(call.id)},"type":"function"' if call.name else ""
+        return f'{{"tool_calls":[{{"index":{call.index}{head},"function":{function}}}]}}'
 
     def _logprobs(self, tokens: list[TokenLogprob]) -> dict[str, Any]:
         content = [
@@ -150,14 +173,6 @@ def _calls(deltas: Sequence[ToolCallDelta]) -> list[ToolCall]:
     """Join deltas to whole tool calls in order of index."""
     in_order = merge_tool_calls(sorted(deltas, key=lambda delta: delta.index))
     return [ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments=call.arguments)) for call in in_order]
-
-
-def _call_delta(call: ToolCallDelta) -> str:
-    arguments = f'"arguments":{quoted(call.arguments)}'
-    if not call.name:
-        return f'{{"tool_calls":[{{"index":{call.index},"function":{{{arguments}}}}}]}}'
-    head = f'"index":{call.index},"id":{quoted(call.id)},"type":"function"'
-    return f'{{"tool_calls":[{{{head},"function":{{"name":{quoted(call.name)},{arguments}}}}}]}}'
 
 
 def _choice(index: int, delta: str, logprobs: str = "null", *, finish_reason: str = "null", extra: str = "") -> str:

@@ -72,14 +72,16 @@ def build_chat_job(
     body: ChatCompletionRequest, admitted: AdmittedRequest, origin: Origin, images: Sequence[bytes] = ()
 ) -> Job:
     """Build the job of a chat completion with the files of its `images`; the job's id is the answer's id."""
-    messages, search = [to_wire(message) for message in body.messages], body.search
+    messages, search, tools = [to_wire(message) for message in body.messages], body.search, body.offered_tools
     if search is not None and search.template is not None:
         messages = instructed(messages, TEMPLATES[search.template].instruction)
     prompt = ChatPrompt(
         messages=messages,
         images=list(images),
-        tools=tools_to_wire(body.tools) if body.tools else None,
-        tool_choice=tool_choice_to_wire(body.tool_choice, body.parallel_tool_calls) if body.tools else ToolChoice(),
+        tools=tools_to_wire(tools) if tools else None,
+        tool_choice=tool_choice_to_wire(body.offered_tool_choice, parallel=body.allows_parallel_calls)
+        if tools
+        else ToolChoice(),
         add_generation_prompt=_or(body.add_generation_prompt, not body.continue_final_message),
         continue_final_message=bool(body.continue_final_message),
         template_kwargs=body.chat_template_kwargs or {},

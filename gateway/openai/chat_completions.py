@@ -1,7 +1,6 @@
-"""Request and response models of `/v1/chat/completions`.
+"""Request model of `/v1/chat/completions`.
 
-Source: `CreateChatCompletionRequest`, `CreateChatCompletionResponse`, `CreateChatCompletionStreamResponse` of OpenAI's
-specification.
+Source: `CreateChatCompletionRequest` of OpenAI's specification.
 """
 
 from __future__ import annotations
@@ -12,22 +11,28 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.openai.base import Answer, ApiModel, Ignored, OmitIfNone, Refused, conflict
+from gateway.openai.base import ApiModel, Ignored, Refused, conflict
 from gateway.openai.messages import (
     AssistantMessage,
     Content,
     Message,
-    ToolCall,
     check_tool_results,
     image_urls,
     text_of,
 )
-from gateway.openai.prompt_logprobs import PromptLogprobs
 from gateway.openai.sampling import GREEDY_BELOW, INT32_MAX, SamplingRequest
-from gateway.openai.steps import AnswerStep
 from gateway.openai.test_time_compute import EarlyStoppingOption, LengthPenalty, SearchOptions
-from gateway.openai.tools import NamedTool, ToolChoiceOption, Tools, check_tool_choice
-from gateway.openai.usage import CompletionUsage
+from gateway.openai.tools import (
+    FunctionCallOption,
+    Functions,
+    FunctionTool,
+    NamedTool,
+    ToolChoiceOption,
+    Tools,
+    check_tool_choice,
+    tool_choice_of_function_call,
+    tools_of_functions,
+)
 from router.messages import MAX_BEAMS
 from stored_objects.prompt_image_limits import MAX_IMAGES
 
@@ -71,8 +76,6 @@ class ChatCompletionRequest(SamplingRequest):
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
         **SamplingRequest.not_offered,
-        "functions": Refused("deprecated: use `tools`", ([],)),
-        "function_call": Refused("deprecated: use `tool_choice`", ("none", "auto")),
         "add_special_tokens": Refused("the template writes what the model was trained with", (False,)),
         "modalities": Refused("answers are text", (["text"],)),
         "web_search_options": Refused("models don't search the web"),
@@ -103,6 +106,10 @@ class ChatCompletionRequest(SamplingRequest):
     """`none`, `auto`, `required`, a function or `allowed_tools`."""
     parallel_tool_calls: bool | None = None
     """Allow more than one call in an answer; default true."""
+    functions: Functions | None = None
+    """Deprecated form of `tools`: the answer has `function_call` instead of `tool_calls`, one call at most."""
+    function_call: FunctionCallOption | None = None
+    """Deprecated form of `tool_choice`: `none`, `auto` or a function's name."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     """Passed to chat templates that read it; `none` also sets `enable_thinking` to false. Other models ignore it."""
     verbosity: Ignored[Literal["low", "medium", "high"] | None] = None
@@ -163,6 +170,14 @@ class ChatCompletionRequest(SamplingRequest):
             check_tool_choice(choice, info.data["tools"] or [])
         return choice
 
+    @field_validator("function_call")
+    @classmethod
+    def _is_possible_call(cls, option: FunctionCallOption | None, info: ValidationInfo) -> FunctionCallOption | None:
+        if "functions" in info.data:
+            tools = tools_of_functions(info.data["functions"] or [])
+            check_tool_choice(tool_choice_of_function_call(option), tools, ("function_call", "functions"))
+        return option
+
     @field_validator("chat_template_kwargs")
     @classmethod
     def _template_arguments(cls, values: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -174,6 +189,8 @@ class ChatCompletionRequest(SamplingRequest):
     def _consistent_chat(self) -> Self:
         if self.top_logprobs is not None and not self.logprobs:
             raise conflict("top_logprobs", "it is only allowed when 'logprobs' is true")
+        if self.tools and self.functions:
+            raise conflict("functions", "it and 'tools' exclude each other")
         if self.continue_final_message and self.add_generation_prompt:
             raise conflict("continue_final_message", "it and 'add_generation_prompt' exclude each other")
         if self.continue_final_message and not isinstance(self.messages[-1], AssistantMessage):
@@ -196,7 +213,8 @@ class ChatCompletionRequest(SamplingRequest):
             return self
         search.check_combination(dict(self), self.search_param)
         if self.allows_tool_calls:
-            raise conflict("tools", f"it can't be combined with '{self.search_param}': paths have no tool calls")
+            field = "functions" if self.functions else "tools"
+            raise conflict(field, f"it can't be combined with '{self.search_param}': paths have no tool calls")
         if self.response_format is not None and self.response_format.grammar() is not None:
             raise conflict("response_format", f"it can't be combined with '{self.search_param}': paths have no grammar")
         if search.candidates > 1 and not search.by_likelihood:
@@ -233,14 +251,29 @@ class ChatCompletionRequest(SamplingRequest):
         return self.choices if self.use_beam_search else super().candidates
 
     @property
+    def offered_tools(self) -> list[FunctionTool]:
+        """Tools that the model may call: `tools`, or the deprecated `functions`."""
+        return self.tools or tools_of_functions(self.functions or [])
+
+    @property
+    def offered_tool_choice(self) -> ToolChoiceOption | None:
+        """How the model chooses among `offered_tools`: `tool_choice`, or the deprecated `function_call`."""
+        return tool_choice_of_function_call(self.function_call) if self.functions else self.tool_choice
+
+    @property
+    def allows_parallel_calls(self) -> bool:
+        """Whether an answer may have more than one tool call; with the deprecated `functions` it has one at most."""
+        return self.parallel_tool_calls is not False and not self.functions
+
+    @property
     def allows_tool_calls(self) -> bool:
         """Whether the answer to this request may contain tool calls."""
-        return bool(self.tools) and self.tool_choice != "none"
+        return bool(self.offered_tools) and self.offered_tool_choice != "none"
 
     @property
     def forces_named_tool(self) -> bool:
-        """Whether this request's `tool_choice` forces a call of one named tool."""
-        return isinstance(self.tool_choice, NamedTool)
+        """Whether this request forces a call of one named tool."""
+        return isinstance(self.offered_tool_choice, NamedTool)
 
     @property
     def token_limit(self) -> int | None:
@@ -260,106 +293,3 @@ class ChatCompletionRequest(SamplingRequest):
     def top_logprob_count(self) -> int | None:
         """Number of most likely tokens to return at each position; `None` without `logprobs`."""
         return (self.top_logprobs or 0) if self.logprobs else None
-
-
-class TopLogprob(ApiModel):
-    """A token, its log probability, and its text as UTF-8 `bytes`."""
-
-    token: str
-    logprob: float
-    bytes: list[int] | None
-
-
-class TokenLogprob(TopLogprob):
-    """The sampled token and the most likely tokens at its position."""
-
-    top_logprobs: list[TopLogprob]
-
-
-class ChoiceLogprobs(ApiModel):
-    """Log probabilities of a message's tokens."""
-
-    content: list[TokenLogprob] | None
-    refusal: list[TokenLogprob] | None
-
-
-class ChatAnswerMessage(ApiModel):
-    """The assistant's message: text, tool calls or both. `tool_calls` is left out where there are none."""
-
-    role: Literal["assistant"] = "assistant"
-    content: str | None
-    refusal: str | None
-    reasoning_content: OmitIfNone[str] = None
-    """Reasoning that an external provider sends apart from the text; a local model's is part of the text."""
-    tool_calls: Annotated[list[ToolCall] | None, Field(exclude_if=lambda calls: calls is None)] = None
-    steps: OmitIfNone[list[AnswerStep]] = None
-    """An extension: the steps before the answer, in order; left out where there are none."""
-
-
-class ChatChoice(ApiModel):
-    """One of the `n` choices of a chat completion."""
-
-    index: int
-    message: ChatAnswerMessage
-    logprobs: ChoiceLogprobs | None
-    finish_reason: Literal["stop", "length", "tool_calls", "content_filter"]
-    token_ids: OmitIfNone[list[int]] = None
-
-
-class ChatCompletion(Answer):
-    """The response without streaming."""
-
-    object: Literal["chat.completion"] = "chat.completion"
-    choices: list[ChatChoice]
-    usage: CompletionUsage
-    prompt_logprobs: OmitIfNone[PromptLogprobs] = None
-    prompt_token_ids: OmitIfNone[list[int]] = None
-
-
-class FunctionCallDelta(ApiModel):
-    """A chunk's part of a function call: its name in the first chunk, then more of its arguments."""
-
-    name: str | None = None
-    arguments: str
-
-
-class ToolCallChunk(ApiModel):
-    """A chunk's part of one tool call; `id`, `type` and the function's name are sent once."""
-
-    index: int
-    id: str | None = None
-    type: Literal["function"] | None = None
-    function: FunctionCallDelta
-
-
-class ChatDelta(ApiModel):
-    """A chunk's addition to a choice's message; keys without a value are left out."""
-
-    role: Literal["assistant"] | None = None
-    content: str | None = None
-    refusal: str | None = None
-    reasoning_content: str | None = None
-    """Reasoning that an external provider sends apart from the text."""
-    tool_calls: list[ToolCallChunk] | None = None
-    steps: list[AnswerStep] | None = None
-    """An extension: one step, in a chunk of its own, when it starts and when it ends."""
-
-
-class ChatChunkChoice(ApiModel):
-    """A chunk's part of one choice."""
-
-    index: int
-    delta: ChatDelta
-    logprobs: ChoiceLogprobs | None
-    finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None
-    token_ids: OmitIfNone[list[int]] = None
-
-
-class ChatCompletionChunk(Answer):
-    """One event of the stream."""
-
-    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
-    choices: list[ChatChunkChoice]
-    usage: CompletionUsage | None = None
-    prompt_token_ids: OmitIfNone[list[int]] = None
-    """Token ids of the prompt, in the first chunk only."""

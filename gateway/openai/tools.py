@@ -2,7 +2,8 @@
 
 Source: `ChatCompletionTool`, `ChatCompletionToolChoiceOption` of OpenAI's specification; names and counts as OpenAI
 limits them. Only function tools are supported. The worker decides whether a function's `parameters` can be compiled to
-a grammar, and only where a call is forced or the function is `strict`.
+a grammar, and only where a call is forced or the function is `strict`. The deprecated `functions` and `function_call`
+are translated to them.
 """
 
 from __future__ import annotations
@@ -60,12 +61,19 @@ class FunctionTool(ApiModel):
 
 
 def _distinct(tools: list[FunctionTool]) -> list[FunctionTool]:
-    if len({tool.function.name for tool in tools}) != len(tools):
-        raise PydanticCustomError("invalid_value", "two tools have the same name")
+    _distinct_functions([tool.function for tool in tools])
     return tools
 
 
+def _distinct_functions(functions: list[FunctionDefinition]) -> list[FunctionDefinition]:
+    if len({function.name for function in functions}) != len(functions):
+        raise PydanticCustomError("invalid_value", "two tools have the same name")
+    return functions
+
+
 Tools = Annotated[list[FunctionTool], Field(max_length=MAX_TOOLS), AfterValidator(_distinct)]
+Functions = Annotated[list[FunctionDefinition], Field(max_length=MAX_TOOLS), AfterValidator(_distinct_functions)]
+"""The deprecated form of `Tools`."""
 
 
 class FunctionName(ApiModel):
@@ -96,31 +104,50 @@ class AllowedToolsChoice(ApiModel):
 
 
 ToolChoiceOption = Literal["none", "auto", "required"] | NamedTool | AllowedToolsChoice
+FunctionCallOption = Literal["none", "auto"] | FunctionName
+"""The deprecated form of `ToolChoiceOption`."""
 
 
-def check_tool_choice(choice: ToolChoiceOption | None, tools: Sequence[FunctionTool]) -> None:
-    """Check that a `tool_choice` is possible with the request's `tools`.
+def tools_of_functions(functions: Sequence[FunctionDefinition]) -> list[FunctionTool]:
+    """Translate the deprecated `functions` to `tools`."""
+    return [FunctionTool(type="function", function=function) for function in functions]
+
+
+def tool_choice_of_function_call(option: FunctionCallOption | None) -> ToolChoiceOption | None:
+    """Translate the deprecated `function_call` to `tool_choice`."""
+    return NamedTool(type="function", function=option) if isinstance(option, FunctionName) else option
+
+
+def check_tool_choice(
+    choice: ToolChoiceOption | None,
+    tools: Sequence[FunctionTool],
+    fields: tuple[str, str] = ("tool_choice", "tools"),
+) -> None:
+    """Check that a `tool_choice` is possible with the request's `tools`; `fields` are the names of both in errors.
 
     Raises:
         PydanticCustomError: A named tool is missing, or there are no tools.
     """
     if choice is None or choice in ("none", "auto"):
         return
+    names = {"choice": fields[0], "tools": fields[1]}
     if not tools:
-        raise PydanticCustomError("invalid_value", "'tool_choice' is only allowed when 'tools' are specified")
+        message = "'{choice}' is only allowed when '{tools}' are specified"
+        raise PydanticCustomError("invalid_value", message, names)
     missing = set(_names(choice)) - {tool.function.name for tool in tools}
     if missing:
-        raise PydanticCustomError("invalid_value", "'tool_choice' names a function that is not among the 'tools'")
+        message = "'{choice}' names a function that is not among the '{tools}'"
+        raise PydanticCustomError("invalid_value", message, names)
 
 
-def tool_choice_to_wire(choice: ToolChoiceOption | None, parallel: bool | None) -> ToolChoice:
-    """Convert `tool_choice` and `parallel_tool_calls` (`parallel`) to the form that jobs carry to workers."""
+def tool_choice_to_wire(choice: ToolChoiceOption | None, *, parallel: bool) -> ToolChoice:
+    """Convert `tool_choice` to the form that jobs carry to workers; `parallel` allows more than one call."""
     if isinstance(choice, NamedTool):
         # A named function is called exactly once.
         return ToolChoice(mode=ToolMode.REQUIRED, names=_names(choice), parallel=False)
     names = _names(choice)
     mode = choice.allowed_tools.mode if isinstance(choice, AllowedToolsChoice) else choice or "auto"
-    return ToolChoice(mode=ToolMode(mode), names=names, parallel=parallel is not False)
+    return ToolChoice(mode=ToolMode(mode), names=names, parallel=parallel)
 
 
 def _names(choice: ToolChoiceOption | None) -> list[str]:

@@ -312,7 +312,9 @@ CASES: dict[str, list[Case]] = {
         ),
         field("tool_choice", "required"),
         field("tool_choice", _tool("missing")),
-        field("functions", [{"name": "f"}]),
+        field("functions", [{"name": "f"}, {"name": "f"}]),
+        field("functions", [{"name": CANARY + "é"}]),
+        field("function_call", {"name": "missing"}),
     ],
     "H42": [
         message({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})

@@ -18,7 +18,8 @@ from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream
 from gateway.jobs.job_builder import Origin, build_chat_job
 from gateway.jobs.prompt_images import PromptImages
-from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest
+from gateway.openai.chat_completion_answers import ChatCompletion, ChatCompletionChunk
+from gateway.openai.chat_completions import ChatCompletionRequest
 
 router = APIRouter(route_class=IdempotentRoute)
 
@@ -45,6 +46,7 @@ async def create_chat_completion(request: Request, authorised: AuthorisedChat) -
         body.echoed_text,
         allows_tool_calls=body.allows_tool_calls,
         forces_named_tool=body.forces_named_tool,
+        has_functions=bool(body.functions),
     )
     async with submit(request, gateway, admitted, [job], streamed=bool(body.stream)) as generation:
         if body.stream:

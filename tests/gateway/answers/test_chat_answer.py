@@ -10,7 +10,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk
+from gateway.openai.chat_completion_answers import ChatCompletion, ChatCompletionChunk
 from router.messages import Finished, FinishReason, Job, Step, StepState, ToolCallDelta
 from stored_objects.blobs import new_blob_id
 from tests.contract.examples import msgspec_replace
@@ -123,6 +123,35 @@ async def test_a_call_forced_by_name_finishes_with_stop(set_stage: SetStage, cho
     chunks = frames((await stage.chat(tools=TOOLS, tool_choice=choice, stream=True)).text)
     assert chunks[-1]["choices"][0]["finish_reason"] == reason
     assert body["choices"][0]["message"]["tool_calls"] == CALLS
+
+
+FUNCTIONS = [each["function"] for each in TOOLS]
+ONE_CALL = [*PARTS[:2], ("", [ToolCallDelta(index=0, arguments=' "Łódź"}')])]
+FUNCTION_CALL = CALLS[0]["function"]
+
+
+@pytest.mark.parametrize(("function_call", "reason"), [(None, "function_call"), ({"name": "weather"}, "stop")])
+async def test_functions_get_a_function_call(set_stage: SetStage, function_call: Any, reason: str) -> None:
+    stage = await set_stage(answer(ONE_CALL))
+    body = (await stage.chat(functions=FUNCTIONS, function_call=function_call)).json()
+    ChatCompletion.model_validate(body)
+    message = {"role": "assistant", "content": None, "refusal": None, "function_call": FUNCTION_CALL}
+    assert (body["choices"][0]["message"], body["choices"][0]["finish_reason"]) == (message, reason)
+
+
+async def test_a_function_call_is_streamed(set_stage: SetStage) -> None:
+    stage = await set_stage(answer(ONE_CALL))
+    chunks = frames((await stage.chat(functions=FUNCTIONS, stream=True)).text)
+    for chunk in chunks:
+        ChatCompletionChunk.model_validate(chunk)
+    assert [chunk["choices"][0]["delta"].get("function_call") for chunk in chunks] == [
+        None,
+        {"name": "weather", "arguments": ""},
+        {"arguments": '{"city":'},
+        {"arguments": ' "Łódź"}'},
+        None,
+    ]
+    assert chunks[-1]["choices"][0]["finish_reason"] == "function_call"
 
 
 class Weather(BaseModel):

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk
+from gateway.openai.chat_completion_answers import ChatCompletion, ChatCompletionChunk
 from gateway.openai.completions import Completion
 from router.messages import Delta, Finished, Job, PromptEcho, PromptLogprobs, Started, TokenAlternative, TokenLogprob
 from tests.fakes.scripted_worker import ScriptedWorker, logprob, usage

@@ -83,7 +83,6 @@ BAD_MESSAGES: list[tuple[Any, str]] = [
 ]
 
 NOT_OFFERED: list[tuple[str, Any]] = [
-    ("functions", [{"name": "f"}]),
     ("modalities", ["text", "audio"]),
     ("web_search_options", {}),
     ("chat_template", "{% for i in range(10**9) %}{% endfor %}"),

@@ -78,8 +78,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"tools": [tool()], "tool_choice": "any"}, "tool_choice"),
     ({"tools": [tool()], "tool_choice": 5}, "tool_choice"),
     ({"tools": [tool()], "parallel_tool_calls": "no"}, "parallel_tool_calls"),
-    ({"functions": [{"name": "f"}]}, "functions"),
-    ({"functions": [{"name": "f"}], "function_call": {"name": "f"}}, "function_call"),
+    ({"functions": [{"name": "f"}, {"name": "f"}]}, "functions"),
+    ({"functions": [{"name": "a b"}]}, "functions[0].name"),
+    ({"functions": [{"name": "f", "parameters": []}]}, "functions[0].parameters"),
+    ({"functions": [{"name": "f"}], "tools": [tool()]}, "functions"),
+    ({"functions": [{"name": "f"}], "function_call": {"name": "g"}}, "function_call"),
+    ({"functions": [{"name": "f"}], "function_call": "required"}, "function_call"),
+    ({"function_call": {"name": "f"}}, "function_call"),
+    ({"functions": [], "function_call": {"name": "f"}}, "function_call"),
 ]
 
 
@@ -155,6 +161,27 @@ async def test_tools_and_tool_choice_reach_the_worker(
         {"type": "function", "function": {"name": "f", "description": "d", "parameters": CITY}},
         {"type": "function", "function": {"name": "g", "parameters": {"type": "object", "properties": {}}}},
     ]
+
+
+@pytest.mark.parametrize(
+    ("function_call", "mode", "names"),
+    [
+        (None, ToolMode.AUTO, []),
+        ("auto", ToolMode.AUTO, []),
+        ("none", ToolMode.NONE, []),
+        ({"name": "f"}, ToolMode.REQUIRED, ["f"]),
+    ],
+)
+async def test_deprecated_functions_reach_the_worker_as_tools(
+    set_stage: SetStage, function_call: Any, mode: ToolMode, names: list[str]
+) -> None:
+    stage = await set_stage()
+    response = await stage.chat(functions=[{"name": "f", "parameters": CITY}], function_call=function_call)
+    assert response.status_code == 200, response.text
+    prompt = stage.worker.jobs[0].prompt
+    assert isinstance(prompt, ChatPrompt)
+    assert prompt.tools == [{"type": "function", "function": {"name": "f", "parameters": CITY}}]
+    assert prompt.tool_choice == ToolChoice(mode=mode, names=names, parallel=False)
 
 
 async def test_deprecated_calls_reach_the_worker_as_tool_calls(set_stage: SetStage) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.openai.chat_completions import ChatCompletion, ChatCompletionChunk
+from gateway.openai.chat_completion_answers import ChatCompletion, ChatCompletionChunk
 from router.messages import ChatPrompt
 from tests.fakes.scripted_worker import say
 from tests.gateway.conftest import MODEL, SetStage
