@@ -99,9 +99,10 @@ class ChatAnswer:
 
     def _choice(self, index: int, choice: CollectedChoice) -> ChatChoice:
         logprobs = self._logprobs(choice.logprobs) if self.options.logprobs is not None else None
-        calls, function_call = _calls(choice.calls) or None, None
+        calls: list[ToolCall] | None = _calls(choice.calls) or None
+        function_call: FunctionCall | None = None
         if calls and self.has_functions:
-            calls, function_call = None, calls[0].function
+            function_call, calls = calls[0].function, None
         text = self.echoed_text + "".join(choice.text)
         return ChatChoice(
             index=index,
@@ -136,6 +137,8 @@ class ChatAnswer:
             yield _choice(index, f'{{"content":{quoted(delta.text)}}}' if delta.text else "{}", logprobs, extra=ids)
             logprobs, ids = "null", ""
         for call in delta.tool_calls or ():
+            if self.has_functions and call.index:  # `function_call` is one call
+                continue
             yield _choice(index, self._call_delta(call), logprobs, extra=ids)
             logprobs, ids = "null", ""
         if delta.finish_reason:
