@@ -23,6 +23,7 @@ from router.messages import (
     ScorePrompt,
     TextOptions,
     TextPrompt,
+    TokenisationPrompt,
     TokenPrompt,
     ToolMode,
 )
@@ -67,6 +68,8 @@ def body_of(job: Job, upstream: UpstreamSpec, model: str) -> dict[str, Any]:
             return _image(job, job.prompt, upstream, model)
         case ScorePrompt():
             raise RequestRefused("This model's provider does not score.", param="model")
+        case TokenisationPrompt():
+            raise RequestRefused("This model's provider does not tokenise.", param="model")
     body |= _sampling(job.sampling, limit_field, chat=isinstance(job.prompt, ChatPrompt)) | _text(job.text)
     if job.n > 1:
         body["n"] = job.n

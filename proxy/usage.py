@@ -21,6 +21,7 @@ from router.messages import (
     PromptBounds,
     ScorePrompt,
     TextPrompt,
+    TokenisationPrompt,
     TokenPrompt,
     Usage,
 )
@@ -80,7 +81,7 @@ def estimate_prompt_tokens(job: Job) -> int:
                 len(item) if isinstance(item, list) else estimate_tokens(len(item.encode()))
                 for item in job.prompt.inputs
             )
-        case ImagePrompt() | ScorePrompt():
+        case ImagePrompt() | ScorePrompt() | TokenisationPrompt():
             return 0
 
 

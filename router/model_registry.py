@@ -75,6 +75,8 @@ class ModelInfo:
     """Whether all of its workers read images in prompts."""
     searches: bool
     """Whether all of its workers run searches."""
+    tokenises: bool
+    """Whether all of its workers tokenise prompts on request."""
     scores_pairs: bool
     """Whether one of its workers scores pairs of texts alone."""
     workers: int
@@ -227,6 +229,7 @@ class ModelRegistry:
             sees_with=tuple(sorted({status.sees_with for status in limits if status.sees_with})),
             reads_images=all(status.reads_images for status in limits),
             searches=all(status.searches for status in limits),
+            tokenises=all(status.tokenises for status in limits),
             scores_pairs=any(status.scores_pairs for status in limits),
             workers=len(ready),
             running=sum(status.running for status in ready),

@@ -21,6 +21,7 @@ from router.messages import (
     ScorePrompt,
     Search,
     TextPrompt,
+    TokenisationPrompt,
     TokenPrompt,
     Usage,
     UsagePart,
@@ -39,6 +40,8 @@ def max_usage(job: Job, context: int, bounds: PromptBounds) -> Usage:
 
     `context` is the model's context length, which a prompt can't exceed.
     """
+    if isinstance(job.prompt, TokenisationPrompt):
+        return Usage(prompt_tokens=0)
     if isinstance(job.prompt, EmbeddingPrompt):
         return Usage(prompt_tokens=sum(min(each, context) for each in _inputs(job.prompt, context, bounds)))
     if isinstance(job.prompt, ChatPrompt) and job.prompt.own_tool_call is not None:

@@ -18,7 +18,7 @@ class Scope(StrEnum):
     SCORES = "scores"
     """Score and rerank texts."""
     MODELS_READ = "models.read"
-    """List models and retrieve one."""
+    """List models, retrieve one, and tokenise with the tokenizer of one."""
     ORGANIZATION_READ = "organization.read"
     """Read usage, costs and all other resources of `/v1/organization`."""
     ORGANIZATION_ADMIN = "organization.admin"

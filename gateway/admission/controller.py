@@ -171,6 +171,21 @@ class AdmissionController:
         self._check_wait(principal, model, ServiceClass.DEFAULT)
         return self._admitted(principal, model, ServiceClass.DEFAULT)
 
+    async def admit_tokenisation(self, principal: Principal, name: str) -> AdmittedRequest:
+        """Check whether a request to tokenise may be queued; return its admission: model and start deadline.
+
+        Its job takes no slot, so that it does not wait behind other jobs, and goes to the queue of class `priority`,
+        which workers read even while jobs of the other classes wait for slots.
+
+        Raises:
+            InvalidRequest: The model's workers do not tokenise.
+            ModelNotFound, ModelUnavailable, BrokerDown, Overloaded: As `admit` does.
+        """
+        model = self._served(principal, name)
+        if not model.tokenises:
+            raise InvalidRequest(f"The tokenizer of the model '{model.name}' is not available here.", param="model")
+        return self._admitted(principal, model, ServiceClass.PRIORITY)
+
     async def admit_tool_call(self, principal: Principal, assistant: str) -> AdmittedRequest:
         """Check whether a call of a tool of `assistant` may be queued; return its admission: model and start deadline.
 
@@ -219,11 +234,15 @@ class AdmissionController:
         return verifier
 
     def _model(self, principal: Principal, name: str, task: Task) -> ModelInfo:
+        model = self._served(principal, name)
+        if model.task is not task:
+            raise InvalidRequest(f"The model '{model.name}' {_WRONG_TASK[model.task]}.", param="model")
+        return model
+
+    def _served(self, principal: Principal, name: str) -> ModelInfo:
         model = self.catalogue.find(name, principal.models)
         if not model.recently_alive:
             raise ModelUnavailable
-        if model.task is not task:
-            raise InvalidRequest(f"The model '{model.name}' {_WRONG_TASK[model.task]}.", param="model")
         self.protection.check()
         return model
 

@@ -174,8 +174,14 @@ class _ModelQueue:
         self._recheck: asyncio.TimerHandle | None = None
 
     def enter(self, job: Job) -> QueuedJob:
-        """Queue one job, release those that have capacity, and return the job's entry."""
+        """Queue one job, release those that have capacity, and return the job's entry.
+
+        A job that takes no slot is released at once, and does not count as work of its requester.
+        """
         entry = QueuedJob(self, job)
+        if not job.slots:
+            entry.release()
+            return entry
         self.active.note_request(job.tenant, job.requester)
         self.waiting[job.service_class].push(job.tenant, job.requester, entry)
         self._release_jobs()
@@ -189,7 +195,7 @@ class _ModelQueue:
         """Remove one job's entry, and release waiting jobs into its slots."""
         job = entry.job
         if entry.released:
-            self._count(job, -job.n)
+            self._count(job, -job.slots)
         else:
             self.waiting[job.service_class].discard(job.tenant, job.requester, entry)
         self._release_jobs()

@@ -97,14 +97,14 @@ class QueuedRequest:
         entry = self._entries.get(job)
         if entry is not None and not entry.begun:
             entry.begun = True
-            self._queue.running += entry.job.n
+            self._queue.running += entry.job.slots
             self._queue.leave(entry)
 
     def leave(self) -> None:
         """Stop counting this request's jobs, because the request has ended. Idempotent."""
         for entry in self._entries.values():
             if entry.begun:
-                self._queue.running -= entry.job.n
+                self._queue.running -= entry.job.slots
             else:
                 self._queue.leave(entry)
         self._entries = {}
@@ -230,6 +230,8 @@ class QueueEstimator:
         return own + self._others.running(model)
 
     def _expected_tokens(self, job: Job) -> float:
+        if not job.slots:
+            return 0.0
         if isinstance(job.prompt, EmbeddingPrompt):
             return sum(len(each) / (BYTES_PER_TOKEN if isinstance(each, str) else 1) for each in job.prompt.inputs)
         if isinstance(job.prompt, ScorePrompt):

@@ -67,12 +67,12 @@ class WaitingJobs:
     def add(self, entry: QueuedEntry) -> None:
         """Add one waiting job, admitted after all others, to these counts."""
         self.numbers.append(entry.number)
-        self.total.add(Work(entry.job.n, entry.tokens))
+        self.total.add(Work(entry.job.slots, entry.tokens))
 
     def remove(self, entry: QueuedEntry) -> None:
         """Subtract one job from these counts of waiting jobs, because the job has begun or ended."""
         del self.numbers[bisect_left(self.numbers, entry.number)]
-        self.total.add(Work(entry.job.n, entry.tokens), -1.0)
+        self.total.add(Work(entry.job.slots, entry.tokens), -1.0)
 
     def share_before(self, number: int | None, extra: float = 0.0) -> float:
         """Return which fraction of these jobs comes before job `number`; 1 for a new job (`None`).

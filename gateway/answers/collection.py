@@ -8,6 +8,7 @@ from gateway.answers.answer_parts import CollectedChoice
 from gateway.answers.image_answer import DrawnImage
 from gateway.answers.score_answer import CandidateScore
 from gateway.jobs.generation import Generation
+from router.messages import Tokenised
 
 
 async def collect(generation: Generation) -> list[CollectedChoice]:
@@ -48,6 +49,12 @@ async def collect_scores(generation: Generation) -> list[CandidateScore]:
             steps: Sequence[list[float] | None] = scored.step_scores or [None] * len(scored.scores)
             scores.update(zip(scored.indexes, map(CandidateScore, scored.scores, steps), strict=True))
     return [scores[index] for index in sorted(scores)]  # complete, because the generation has finished
+
+
+async def collect_tokens(generation: Generation) -> Tokenised:
+    """Wait for the end of a tokenisation job; return the tokens of its prompt. Raises `GenerationError`."""
+    (tokenised,) = [each async for batch in generation.tokenised() for each in batch]  # one: it has finished
+    return tokenised
 
 
 async def collect_images(generation: Generation) -> list[DrawnImage]:

@@ -22,6 +22,7 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
+from gateway.openai.tokenisation import DetokenizeRequest, TokenizeRequest
 from runtime import strict_json
 
 Body = TypeVar("Body", bound=RequestBody)
@@ -83,11 +84,15 @@ _embedding_security = BodySecurity(Scope.EMBEDDINGS, EmbeddingRequest)
 _image_security = BodySecurity(Scope.IMAGES, ImageRequest)
 _score_security = BodySecurity(Scope.SCORES, ScoreRequest)
 _rerank_security = BodySecurity(Scope.SCORES, RerankRequest)
+_tokenisation_security = BodySecurity(Scope.MODELS_READ, TokenizeRequest)
+_detokenisation_security = BodySecurity(Scope.MODELS_READ, DetokenizeRequest)
 AuthorisedChat = Annotated[AuthorisedRequest[ChatCompletionRequest], Security(_chat_security)]
 AuthorisedCompletion = Annotated[AuthorisedRequest[CompletionRequest], Security(_completion_security)]
 AuthorisedEmbeddings = Annotated[AuthorisedRequest[EmbeddingRequest], Security(_embedding_security)]
 AuthorisedImages = Annotated[AuthorisedRequest[ImageRequest], Security(_image_security)]
 AuthorisedScores = Annotated[AuthorisedRequest[ScoreRequest], Security(_score_security)]
 AuthorisedRerank = Annotated[AuthorisedRequest[RerankRequest], Security(_rerank_security)]
+AuthorisedTokenisation = Annotated[AuthorisedRequest[TokenizeRequest], Security(_tokenisation_security)]
+AuthorisedDetokenisation = Annotated[AuthorisedRequest[DetokenizeRequest], Security(_detokenisation_security)]
 ImageCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.IMAGES))]
 ModelReader = Annotated[Principal, Security(ApiKeySecurity(Scope.MODELS_READ))]

@@ -33,6 +33,7 @@ from router.messages import (
     PromptLogprobs,
     Reply,
     Scored,
+    Tokenised,
     Usage,
     UsagePart,
 )
@@ -50,7 +51,7 @@ from router.producer.unread_replies import Arrival
 from router.timings import Timings
 
 T = TypeVar("T")
-R = TypeVar("R", Embedded, Scored, Drawn)
+R = TypeVar("R", Embedded, Scored, Drawn, Tokenised)
 
 _log = structlog.get_logger(__name__)
 
@@ -78,9 +79,9 @@ class GenerationServices(NamedTuple):
 class Generation:
     """The jobs of one request (all of one model and class, with equal `n`), open for replies from the start.
 
-    Call `publish`, then iterate once over `batches`, `vectors`, `scores` or `images`; `usage` is final after that.
-    Iterating to the end closes the generation, else its owner must. The constructor enters the jobs in the estimated
-    queue.
+    Call `publish`, then iterate once over `batches`, `vectors`, `scores`, `tokenised` or `images`; `usage` is final
+    after that. Iterating to the end closes the generation, else its owner must. The constructor enters the jobs in the
+    estimated queue.
     """
 
     def __init__(self, services: GenerationServices, jobs: Sequence[Job], billing: RequestBilling) -> None:
@@ -233,6 +234,13 @@ class Generation:
         """
         return self._until_end(self._scored)
 
+    def tokenised(self) -> AsyncIterator[list[Tokenised]]:
+        """Yield batches with the tokens of a tokenisation job's prompt.
+
+        Raises `GenerationError` if the request failed.
+        """
+        return self._until_end(self._tokenised)
+
     @property
     def finished(self) -> bool:
         """Whether all jobs of the request have finished, so that the latest batch is the last one."""
@@ -313,6 +321,9 @@ class Generation:
     def _scored(self, arrivals: list[Arrival]) -> list[Scored]:
         return self._unordered(arrivals, Scored)
 
+    def _tokenised(self, arrivals: list[Arrival]) -> list[Tokenised]:
+        return self._unordered(arrivals, Tokenised)
+
     def _drawn(self, arrivals: list[Arrival]) -> list[Drawn]:
         return self._unordered(arrivals, Drawn)
 
@@ -354,7 +365,8 @@ class Generation:
             case Finished():
                 self._unfinished -= 1
                 tokens = reply.usage.completion_tokens + sum(reply.usage.units.values())
-                self._services.queues.record_answer(self.model, tokens / self.jobs[0].n)
+                if slots := self.jobs[0].slots:
+                    self._services.queues.record_answer(self.model, tokens / slots)
             case Failed():
                 self._failure = self._failure or JobFailed(reply)
             case Cancelled():

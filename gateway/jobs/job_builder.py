@@ -1,4 +1,4 @@
-"""Builds the job messages of a validated, admitted request: chat, completion, embedding, score, image, tool call."""
+"""Builds the job messages of an admitted request: chat, completion, embedding, score, tokens, image, tool call."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from router.messages import (
     Task,
     TextOptions,
     TextPrompt,
+    TokenisationPrompt,
     TokenPrompt,
     ToolChoice,
 )
@@ -72,10 +73,19 @@ def build_chat_job(
     body: ChatCompletionRequest, admitted: AdmittedRequest, origin: Origin, images: Sequence[bytes] = ()
 ) -> Job:
     """Build the job of a chat completion with the files of its `images`; the job's id is the answer's id."""
+    search = body.search
+    job = _job(f"chatcmpl-{uuid.uuid4().hex}", chat_prompt(body, images), body, admitted, origin)
+    if search is None:
+        return job
+    return msgspec.structs.replace(job, search=_search(search, job, admitted, origin))
+
+
+def chat_prompt(body: ChatCompletionRequest, images: Sequence[bytes] = ()) -> ChatPrompt:
+    """Return the conversation of a chat completion with the files of its `images`, as the prompt of a job."""
     messages, search, tools = [to_wire(message) for message in body.messages], body.search, body.offered_tools
     if search is not None and search.template is not None:
         messages = instructed(messages, TEMPLATES[search.template].instruction)
-    prompt = ChatPrompt(
+    return ChatPrompt(
         messages=messages,
         images=list(images),
         tools=tools_to_wire(tools) if tools else None,
@@ -89,10 +99,6 @@ def build_chat_job(
         tools_off=body.tools_off or [],
         tools_allowed=body.tools_allowed or [],
     )
-    job = _job(f"chatcmpl-{uuid.uuid4().hex}", prompt, body, admitted, origin)
-    if search is None:
-        return job
-    return msgspec.structs.replace(job, search=_search(search, job, admitted, origin))
 
 
 def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, origin: Origin) -> list[Job]:
@@ -146,6 +152,23 @@ def build_score_job(prompt: ScorePrompt, truncation: int | None, admitted: Admit
         text=TextOptions(truncate_prompt_tokens=truncation),
         service_class=admitted.service_class,
         cache_salt=admitted.principal.cache_salt,
+    )
+
+
+def build_tokenisation_job(prompt: TokenisationPrompt, admitted: AdmittedRequest, origin: Origin) -> Job:
+    """Build the job that tokenises a prompt, or decodes token ids."""
+    return Job(
+        id=f"tok-{uuid.uuid4().hex}",
+        model=admitted.model.name,
+        tenant=admitted.principal.tenant,
+        requester=admitted.principal.requester,
+        reply_to=origin.gateway_id,
+        created=time.time(),
+        deadline=origin.deadline,
+        begin_by=min(admitted.begin_by, origin.deadline),
+        prompt=prompt,
+        sampling=SamplingParams(seed=0),
+        service_class=admitted.service_class,
     )
 
 

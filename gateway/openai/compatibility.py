@@ -18,6 +18,7 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
+from gateway.openai.tokenisation import DetokenizeRequest, TokenizeRequest
 
 ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/chat/completions": ChatCompletionRequest,
@@ -26,6 +27,8 @@ ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/images/generations": ImageRequest,
     "/v1/score": ScoreRequest,
     "/v1/rerank": RerankRequest,
+    "/v1/tokenize": TokenizeRequest,
+    "/v1/detokenize": DetokenizeRequest,
 }
 
 PREAMBLE = """# Compatibility with OpenAI's API

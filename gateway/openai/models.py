@@ -19,6 +19,7 @@ class Model(ApiModel):
         image_sizes: Sizes that an image model draws, the default first; left out for other models.
         input_modalities: What prompts consist of: `text`, and `image` where the model reads images.
         test_time_compute: `true` where the model searches for answers; left out for other models.
+        tokenize: `true` where `/v1/tokenize` has the model's tokenizer; left out for other models.
         task: Whether the model generates text, embeds it, scores it, or draws images.
     """
 
@@ -32,6 +33,7 @@ class Model(ApiModel):
     image_sizes: OmitIfNone[list[str]] = None
     input_modalities: list[Literal["text", "image"]]
     test_time_compute: OmitIfNone[Literal[True]] = None
+    tokenize: OmitIfNone[Literal[True]] = None
 
 
 class ModelList(ApiModel):

@@ -38,6 +38,7 @@ class Tokenizer:
         self.bytes_of: list[bytes] = token_bytes(definition)
         self.added = {token["content"]: token["id"] for token in definition.get("added_tokens") or []}
         """Ids of added tokens (control tokens and others) by their text."""
+        self._added_names = {id_: text for text, id_ in self.added.items()}
         self.normalizer: Any = definition.get("normalizer")
         """The `normalizer` of the definition."""
         self.max_token_bytes = max(map(len, self.bytes_of), default=0)
@@ -47,9 +48,12 @@ class Tokenizer:
         """Number of token ids in the tokenizer; the model may have more logits (padding)."""
         return len(self.bytes_of)
 
-    def encode(self, text: str) -> list[int]:
-        """Return the token ids of plain text as a whole prompt, with the model's beginning-of-sequence token if any."""
-        return list(self._plain.encode_batch_fast([text], add_special_tokens=True)[0].ids)
+    def encode(self, text: str, *, special_tokens: bool = True) -> list[int]:
+        """Return the token ids of plain text as a whole prompt, with the model's beginning-of-sequence token if any.
+
+        Without `special_tokens` the tokenizer adds none.
+        """
+        return list(self._plain.encode_batch_fast([text], add_special_tokens=special_tokens)[0].ids)
 
     def encode_inside(self, text: str) -> list[int]:
         """Return the token ids of plain text within a longer text, without begin token or added leading space."""
@@ -79,6 +83,10 @@ class Tokenizer:
         """Return the text of one token id, with U+FFFD for incomplete characters; "" if the id is unknown."""
         return self.token_data(token_id).decode(errors="replace")
 
+    def name_of(self, token_id: int) -> str:
+        """Return the name of one token id in the vocabulary, such as `Ġthe`; "" if the id is unknown."""
+        return self._added_names.get(token_id) or self._plain.id_to_token(token_id) or ""
+
     def token_data(self, token_id: int) -> bytes:
         """Return the bytes of a token id, perhaps of an incomplete character; empty for ids outside the vocabulary."""
         return self.bytes_of[token_id] if 0 <= token_id < len(self.bytes_of) else b""
@@ -88,6 +96,17 @@ class Tokenizer:
         for part in parts:
             encoder = self._plain if part.first else self._inner
             yield encoder.encode_batch_fast([part.text], add_special_tokens=False)[0].ids
+
+
+def full_tokenizer(definition: Definition) -> tokenizers.Tokenizer:
+    """Create a `tokenizers.Tokenizer` from the content of a `tokenizer.json` that knows the control tokens' names.
+
+    For token ids only: it would read control tokens in a text as such.
+
+    Raises:
+        UnsupportedModel: the library does not support this kind of tokenizer.
+    """
+    return _build(definition)
 
 
 def plain_encoder(definition: Definition) -> tokenizers.Tokenizer:

@@ -16,7 +16,8 @@ from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
 from inference_worker.worker.text.output_text import Release
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from inference_worker.worker.text.prompt_echo import prompt_echo, prompt_logprobs
-from router.messages import Delta, FailureCode, Job, Task
+from inference_worker.worker.text.tokenisation import send_tokens
+from router.messages import Delta, FailureCode, Job, Task, TokenisationPrompt
 
 NOT_IN_GRAMMAR = "The provider that was answering was lost, and its text does not match the request's grammar."
 
@@ -26,6 +27,7 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
 
     task = Task.GENERATE
     attempt_type = GenerationAttempt
+    tokenises = True
 
     def __init__(self, text: TextProcessor, context: HandlerContext[GenerationAttempt]) -> None:
         super().__init__(context)
@@ -38,6 +40,10 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
         if attempt.job.search is not None:
             raise PromptRejected("This worker runs no searches.", "test_time_compute")
         limits = ModelLimits(self._ready.max_model_len, self._ready.vocab_size)
+        if isinstance(prompt := attempt.job.prompt, TokenisationPrompt):
+            tokens = await self._text.tokenise(attempt.job, prompt, limits)
+            send_tokens(self._consumer, attempt, tokens, self._worker)
+            return
         starts = [attempt.job.delivered_positions(choice) for choice in range(attempt.job.n)]
         job = await self._text.tokenise_delivered(attempt.job)
         request = await self._text.prepare(job, attempt.attempt_id, limits)

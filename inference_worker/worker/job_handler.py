@@ -68,6 +68,8 @@ class EngineJobHandler(ABC, Generic[J]):
     """Whether prompts can have images."""
     searches = False
     """Whether it runs jobs with a `Search`."""
+    tokenises = False
+    """Whether it runs jobs with a `TokenisationPrompt`."""
     scores_pairs = False
     """Whether it scores pairs of texts alone, not answers to conversations."""
 
@@ -100,7 +102,7 @@ class EngineJobHandler(ABC, Generic[J]):
 
     @abstractmethod
     async def _prepare(self, attempt: J) -> None:
-        """Set `attempt.request` to the engine request of its job.
+        """Set `attempt.request` to the engine request of its job, or end a job that needs no engine.
 
         Raises:
             PromptRejected: the model can't process the job's prompt or options.

@@ -129,6 +129,7 @@ class Worker:
             image_sizes=ready.image_sizes if ready else [],
             reads_images=self._handler.reads_images,
             searches=self._handler.searches,
+            tokenises=self._handler.tokenises,
             scores_pairs=self._handler.scores_pairs,
             started=self._started,
             at=time.time(),

@@ -30,6 +30,7 @@ from router.messages import (
     Reply,
     ResumeRequest,
     Scored,
+    Tokenised,
     Window,
     encode,
     merge_tool_calls,
@@ -223,6 +224,8 @@ def _size(reply: Reply) -> int:
             size = 4 * sum(map(len, reply.vectors)) // 3
         case Scored():
             size = 22 * (len(reply.scores) + sum(map(len, reply.step_scores)))
+        case Tokenised():
+            size = len(reply.text) + 7 * reply.count + sum(4 + len(name) for name in reply.names)
         case Drawn():
             size = len(reply.revised_prompt) + 4 * sum(map(len, reply.images)) // 3
         case _:

@@ -253,6 +253,8 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     """Whether its prompts can have images (`ChatPrompt.images`)."""
     searches: bool = False
     """Whether it runs jobs with a `Search`."""
+    tokenises: bool = False
+    """Whether it runs jobs with a `TokenisationPrompt`."""
     scores_pairs: bool = False
     """Whether it scores pairs of texts alone: it can't be the verifier of a search, which reads conversations."""
     continues: bool = True

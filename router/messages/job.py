@@ -141,7 +141,23 @@ class ScorePrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
         return candidate if isinstance(candidate, str) else self.separator.join(candidate)
 
 
-Prompt = ChatPrompt | TextPrompt | TokenPrompt | EmbeddingPrompt | ImagePrompt | ScorePrompt
+class TokenisationPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag="tokenisation"):
+    """A prompt to tokenise, or token ids to decode; only for workers that say so (`WorkerStatus.tokenises`).
+
+    Such a job takes no slot, computes nothing in the engine, and uses no tokens.
+    """
+
+    source: ChatPrompt | TextPrompt | TokenPrompt
+    """The prompt whose token ids are requested; of a `TokenPrompt` the text is."""
+    add_special_tokens: bool = True
+    """Whether a text gets the tokens that the tokenizer adds to a whole prompt; a chat template writes its own."""
+    count_only: bool = False
+    """Whether only the number of tokens is requested."""
+    names: bool = False
+    """Whether the name of each token in the vocabulary is requested too."""
+
+
+Prompt = ChatPrompt | TextPrompt | TokenPrompt | EmbeddingPrompt | ImagePrompt | ScorePrompt | TokenisationPrompt
 
 
 class GrammarKind(StrEnum):
@@ -259,7 +275,7 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
     ended: list[int] = msgspec.field(default_factory=list)
     """Indexes of the choices that are complete, and of the images that were delivered."""
     embedded: list[int] = msgspec.field(default_factory=list)
-    """Indexes of the inputs whose vectors or scores were delivered."""
+    """Indexes of the inputs whose vectors or scores were delivered; [0] if the tokens of a prompt were."""
     cached_tokens: Count = 0
     """Prompt tokens that the first attempt found in a prefix cache."""
     texts: list[str] = msgspec.field(default_factory=list)
@@ -274,6 +290,11 @@ class Job(Message, frozen=True, kw_only=True, tag="job"):
         """Whether an earlier attempt delivered a part of the answer to the client."""
         answered = any(self.delivered) or bool(self.ended) or bool(self.embedded) or any(self.text_positions)
         return answered or bool(self.steps)
+
+    @property
+    def slots(self) -> int:
+        """Number of slots that the job takes at its worker: one for each choice; none if it only tokenises."""
+        return 0 if isinstance(self.prompt, TokenisationPrompt) else self.n
 
     def delivered_ids(self, choice: int) -> list[int]:
         """Return the token ids of choice number `choice` that earlier attempts delivered to the client.

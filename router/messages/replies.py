@@ -215,6 +215,23 @@ class Scored(_Reply, frozen=True, kw_only=True, tag="scored"):
         return range(self.start, self.start + len(self.scores))
 
 
+class Tokenised(_Reply, frozen=True, kw_only=True, tag="tokenised"):
+    """The tokens of a prompt, or the text of token ids, as a `TokenisationPrompt` requests."""
+
+    count: Count
+    """Number of tokens."""
+    token_ids: list[int] = msgspec.field(name="ids", default_factory=list)
+    names: list[str] = msgspec.field(default_factory=list)
+    """Names of the tokens in the vocabulary."""
+    text: str = msgspec.field(name="t", default="")
+    """Text of the token ids of the prompt, if it consists of token ids."""
+
+    @property
+    def indexes(self) -> range:
+        """Indexes of the job's prompts that this reply is about: 0, of the only one."""
+        return range(1)
+
+
 class Finished(_Reply, frozen=True, kw_only=True, tag="finished"):
     """Terminal reply: all choices are complete."""
 
@@ -253,6 +270,7 @@ Reply = (
     | Embedded
     | Drawn
     | Scored
+    | Tokenised
     | Finished
     | Failed
     | Cancelled

@@ -28,6 +28,8 @@ from router.messages import (
     Scored,
     ScorePrompt,
     Step,
+    TokenisationPrompt,
+    Tokenised,
 )
 from router.producer.errors import RepliesLost
 
@@ -191,6 +193,8 @@ class JobOutput:
             return cls(0, inputs=len(job.prompt.inputs))
         if isinstance(job.prompt, ScorePrompt):
             return cls(0, inputs=len(job.prompt.candidates))
+        if isinstance(job.prompt, TokenisationPrompt):
+            return cls(0, inputs=1)
         if isinstance(job.prompt, ImagePrompt):
             return cls(0, images=job.n)
         return cls(job.n, echo=job.text.echo, scores=job.sampling.prompt_logprobs is not None)
@@ -219,7 +223,7 @@ class JobOutput:
         match reply:
             case Delta():
                 return self._accept_delta(reply)
-            case Embedded() | Scored():
+            case Embedded() | Scored() | Tokenised():
                 return self._inputs.accept(reply.indexes)
             case Drawn():
                 return self._images.accept(reply.indexes)

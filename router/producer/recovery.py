@@ -36,7 +36,14 @@ from router.producer.recovery_events import BrokerHealth, Candidate, Command, Ev
 from router.producer.resume_decisions import decision_on
 from router.timings import Timings
 
-PROGRESS = (messages.Delta, messages.Embedded, messages.Drawn, messages.Scored, messages.PromptLogprobs)
+PROGRESS = (
+    messages.Delta,
+    messages.Embedded,
+    messages.Drawn,
+    messages.Scored,
+    messages.Tokenised,
+    messages.PromptLogprobs,
+)
 """Replies that extend the output."""
 TERMINAL = get_args(Terminal)
 

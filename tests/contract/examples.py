@@ -63,6 +63,8 @@ from router.messages import (
     TextOptions,
     TextPrompt,
     TokenAlternative,
+    TokenisationPrompt,
+    Tokenised,
     TokenLogprob,
     TokenPrompt,
     ToolCallDelta,
@@ -280,6 +282,14 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             max_tokens=4096,
         ),
     ),
+    "job_tokenisation": msgspec_replace(
+        JOB,
+        prompt=TokenisationPrompt(source=TextPrompt("Łódź"), add_special_tokens=False, names=True),
+    ),
+    "job_token_count": msgspec_replace(
+        JOB,
+        prompt=TokenisationPrompt(source=ChatPrompt(messages=[{"role": "user", "content": "2 + 2?"}]), count_only=True),
+    ),
     "job_image": msgspec_replace(JOB, prompt=ImagePrompt(prompt="A lighthouse", size="1024x768"), n=2, ended=[1]),
     "job_search": msgspec_replace(
         JOB,
@@ -423,6 +433,13 @@ EXAMPLES: dict[str, msgspec.Struct] = {
         replies=[
             Scored(job_id="j", attempt_id="a", start=1, scores=[0.75], tokens=12),
             Scored(job_id="k", attempt_id="b", start=0, scores=[0.5], step_scores=[[0.25, 0.5]], tokens=20),
+        ],
+    ),
+    "window_tokenised": Window(
+        worker_id="worker-1",
+        replies=[
+            Tokenised(job_id="j", attempt_id="a", count=2, token_ids=[9906, 13], names=["Hello", "."]),
+            Tokenised(job_id="k", attempt_id="b", count=2, text="Hello."),
         ],
     ),
     "window_drawn": Window(

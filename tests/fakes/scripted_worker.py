@@ -41,6 +41,8 @@ from router.messages import (
     Task,
     TextPrompt,
     TokenAlternative,
+    TokenisationPrompt,
+    Tokenised,
     TokenLogprob,
     TokenPrompt,
     Usage,
@@ -63,6 +65,7 @@ def status(
     image_sizes: Sequence[str] = (),
     reads_images: bool = False,
     searches: bool = False,
+    tokenises: bool = False,
     task: Task | None = None,
 ) -> WorkerStatus:
     """A heartbeat; with `dimensions` of a worker that embeds, with `image_sizes` of one that draws."""
@@ -82,6 +85,7 @@ def status(
         image_sizes=list(image_sizes),
         reads_images=reads_images,
         searches=searches,
+        tokenises=tokenises,
         started=time.time(),
         at=time.time(),
     )
@@ -187,6 +191,7 @@ class ScriptedWorker:
         dimensions: int = 0,
         image_sizes: Sequence[str] = (),
         reads_images: bool = False,
+        tokenises: bool = False,
         task: Task | None = None,
     ) -> None:
         self.bus = bus
@@ -194,7 +199,13 @@ class ScriptedWorker:
         self.script = script
         self.worker = worker
         self.status = status(
-            model, worker, dimensions=dimensions, image_sizes=image_sizes, reads_images=reads_images, task=task
+            model,
+            worker,
+            dimensions=dimensions,
+            image_sizes=image_sizes,
+            reads_images=reads_images,
+            tokenises=tokenises,
+            task=task,
         )
         self.jobs: list[Job] = []
         self.cancelled: dict[str, asyncio.Event] = {}
@@ -381,6 +392,26 @@ async def score(worker: ScriptedWorker, job: Job) -> None:
         reply = Scored(job_id=job.id, attempt_id=attempt, start=index, scores=scores, step_scores=steps, tokens=3)
         worker.send(job, reply)
     worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=Usage(prompt_tokens=total)))
+
+
+async def tokenise(worker: ScriptedWorker, job: Job) -> None:
+    """A token for each word of a text or of the last message, whose id is its length; ids become as many `x`."""
+    assert isinstance(job.prompt, TokenisationPrompt)
+    attempt, prompt, source = uuid.uuid4().hex, job.prompt, job.prompt.source
+    worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=0))
+    if isinstance(source, TokenPrompt):
+        text = " ".join("x" * id_ for id_ in source.token_ids)
+        reply = Tokenised(job_id=job.id, attempt_id=attempt, count=len(source.token_ids), text=text)
+    else:
+        words = prompt_text(msgspec_replace(job, prompt=source)).split()
+        reply = Tokenised(
+            job_id=job.id,
+            attempt_id=attempt,
+            count=len(words),
+            token_ids=[] if prompt.count_only else [len(word) for word in words],
+            names=words if prompt.names else [],
+        )
+    worker.send(job, reply, Finished(job_id=job.id, attempt_id=attempt, usage=Usage(prompt_tokens=0)))
 
 
 def png(index: int) -> bytes:

@@ -18,6 +18,7 @@ from router.messages import (
     ScorePrompt,
     TextOptions,
     TextPrompt,
+    TokenisationPrompt,
     TokenPrompt,
     Usage,
     UsagePart,
@@ -179,3 +180,7 @@ def test_a_call_of_a_chosen_tool_is_bound_by_that_tool_alone() -> None:
     assert max_parts(call, model) == (CALL,)
     gone = job(chat("Łódź", own_tool_call=OwnToolCall(name="math")))
     assert max_parts(gone, model) == max_parts(job(chat("Łódź")), model) == (ROUTING, CALL, image)
+
+
+def test_tokenising_uses_no_tokens() -> None:
+    assert most(job(TokenisationPrompt(source=TextPrompt("a text")))) == (0, 0)

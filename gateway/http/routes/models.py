@@ -43,4 +43,5 @@ def _model(name: str, model: ModelInfo) -> Model:
         image_sizes=model.image_sizes or None,
         input_modalities=["text", "image"] if model.reads_images else ["text"],
         test_time_compute=True if model.searches else None,
+        tokenize=True if model.tokenises else None,
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from inference_worker.engine_protocol import VectorEvent
-from inference_worker.worker.embedding.processor import MAX_TOKEN_BYTES
+from inference_worker.worker.embedding.processor import MAX_TOKEN_BYTES, EmbeddingProcessor
 from inference_worker.worker.input_handler import InputAttempt, InputHandler
-from router.messages import Embedded, Task
+from inference_worker.worker.job_handler import HandlerContext
+from inference_worker.worker.text.tokenisation import send_tokens
+from router.messages import Embedded, Task, TokenisationPrompt
 
 
 class EmbeddingHandler(InputHandler[VectorEvent]):
@@ -14,6 +16,18 @@ class EmbeddingHandler(InputHandler[VectorEvent]):
     task = Task.EMBED
     event_type = VectorEvent
     max_token_bytes = MAX_TOKEN_BYTES
+    tokenises = True
+
+    def __init__(self, text: EmbeddingProcessor, context: HandlerContext[InputAttempt]) -> None:
+        super().__init__(text, context)
+        self._tokeniser = text
+
+    async def _prepare(self, attempt: InputAttempt) -> None:
+        if isinstance(prompt := attempt.job.prompt, TokenisationPrompt):
+            tokens = await self._tokeniser.tokenise(prompt, self._ready)
+            send_tokens(self._consumer, attempt, tokens, self._worker)
+        else:
+            await super()._prepare(attempt)
 
     def _reply(self, attempt: InputAttempt, event: VectorEvent, tokens: int) -> Embedded:
         return Embedded(

@@ -27,6 +27,7 @@ from inference_worker.worker.text.chat_template import ChatTemplate, flatten
 from inference_worker.worker.text.fill_in_middle import fill_in_ids
 from inference_worker.worker.text.output_text import OutputText
 from inference_worker.worker.text.prompt_bounds import prompt_bounds
+from inference_worker.worker.text.tokenisation import TokenList
 from inference_worker.worker.text.tool_calls.call_splitter import ToolCallSplitter
 from inference_worker.worker.text.tool_calls.template_messages import with_parsed_arguments
 from inference_worker.worker.text.tool_calls.tool_choice import call_parser, output_grammar
@@ -38,8 +39,8 @@ from router.messages import (
     ImagePrompt,
     Job,
     SamplingParams,
-    ScorePrompt,
     TextPrompt,
+    TokenisationPrompt,
     TokenPrompt,
 )
 
@@ -129,6 +130,31 @@ class TextProcessor:
         if request.grammar is not None:
             await self._check_grammar(request.grammar, job)
         return request
+
+    async def tokenise(self, job: Job, prompt: TokenisationPrompt, limits: ModelLimits) -> TokenList:
+        """Return what the prompt of a tokenisation job requests; a long one is tokenised in a thread.
+
+        Raises:
+            PromptRejected: the model can't process the prompt.
+        """
+        source = msgspec.structs.replace(job, prompt=prompt.source)
+        images = await self._read_images(source)
+        if _is_short(source):
+            return self._tokens(source, prompt, limits, images)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._tokens, source, prompt, limits, images)
+
+    def _tokens(self, source: Job, prompt: TokenisationPrompt, limits: ModelLimits, images: PromptImages) -> TokenList:
+        if isinstance(prompt.source, TokenPrompt):
+            ids = prompt.source.token_ids
+            _check_ids("tokens", ids, limits)
+            return TokenList(len(ids), text=self.tokenizer.decode(ids, skip_controls=False))
+        if isinstance(prompt.source, TextPrompt) and not prompt.add_special_tokens:
+            self._check_size(prompt.source.text, source, limits)
+            ids = self.tokenizer.encode(prompt.source.text, special_tokens=False)
+        else:
+            ids = self._prompt_ids(source, limits, images)
+        return TokenList.of(ids, prompt, self.tokenizer.name_of)
 
     async def _read_images(self, job: Job) -> PromptImages:
         """Return the job's images as the model reads them; the default rejects prompts with images."""
@@ -221,7 +247,7 @@ class TextProcessor:
             raise PromptRejected("This model makes no embeddings.", "model")
         if isinstance(prompt, ImagePrompt):
             raise PromptRejected("This model draws no images.", "model")
-        if isinstance(prompt, ScorePrompt):
+        if not isinstance(prompt, ChatPrompt):
             raise PromptRejected("This model does not score.", "model")
         return self._with_images(self._conversation_ids(prompt, job, limits), images)
 

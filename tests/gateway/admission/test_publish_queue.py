@@ -24,6 +24,8 @@ from router.messages import (
     Started,
     Step,
     StepState,
+    TokenisationPrompt,
+    TokenPrompt,
     Usage,
     UsagePart,
 )
@@ -331,3 +333,14 @@ async def test_waiting_requests_that_end_early_or_cannot_be_published(
     asked[1].cancel()
     await asyncio.gather(*asked, return_exceptions=True)
     await eventually(stage.is_settled)
+
+
+async def test_a_job_without_a_slot_waits_for_none_and_takes_none() -> None:
+    queue = fair(1)
+    running, waiting = enter(queue, "a", 2)[0], enter(queue, "b", 1)[0]
+    prompt = TokenisationPrompt(source=TokenPrompt([1]))
+    tokenising = queue.enter(job("c", prompt=prompt))
+    assert (running.released, waiting.released, tokenising.released) == (True, False, True)
+    tokenising.leave()
+    assert not waiting.released
+    assert set(queue.active_requesters()[JOB.model].by_tenant) == {"a", "b"}
