@@ -33,6 +33,8 @@ from router.messages import (
 )
 from router.producer.errors import RepliesLost
 
+PROGRESS = (Delta, Embedded, Drawn, Scored, Tokenised, PromptLogprobs)
+"""Replies that extend the output."""
 MAX_TEXT_BYTES = 1024 * 1024
 """Most bytes of text without token ids that are kept of a choice; a longer one can't be continued."""
 

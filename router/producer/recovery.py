@@ -31,20 +31,11 @@ from router.model_registry import Availability
 from router.producer import recovery_events as events
 from router.producer.errors import NotContinuable, RepliesLost, WorkerLost
 from router.producer.job_copies import JobCopies
-from router.producer.job_output import Acceptance, JobOutput
+from router.producer.job_output import PROGRESS, Acceptance, JobOutput
 from router.producer.recovery_events import BrokerHealth, Candidate, Command, Event, Gap, JobState
 from router.producer.resume_decisions import decision_on
 from router.timings import Timings
 
-PROGRESS = (
-    messages.Delta,
-    messages.Embedded,
-    messages.Drawn,
-    messages.Scored,
-    messages.Tokenised,
-    messages.PromptLogprobs,
-)
-"""Replies that extend the output."""
 TERMINAL = get_args(Terminal)
 
 

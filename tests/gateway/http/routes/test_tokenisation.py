@@ -80,7 +80,7 @@ async def test_special_tokens_can_be_left_out(tokenising: Tokenising) -> None:
 async def test_a_conversation_is_tokenised_as_a_chat_completion_writes_it(tokenising: Tokenising) -> None:
     tools = [{"type": "function", "function": {"name": "sum", "parameters": {"type": "object"}}}]
     messages = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "It is"}]
-    options = {"continue_final_message": True, "chat_template_kwargs": {"thinking": False}}
+    options: dict[str, Any] = {"continue_final_message": True, "chat_template_kwargs": {"thinking": False}}
     response = await tokenising(messages=messages, tools=tools, **options)
     assert response.json()["tokens"] == [2, 2]
     source = tokenising.prompt.source
