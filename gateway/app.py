@@ -43,6 +43,7 @@ from gateway.http.routes import (
     openapi,
     operator,
     organization,
+    responses,
     scores,
     tokenisation,
 )
@@ -95,7 +96,7 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
         title="Headrace", lifespan=_lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.gateway = assemble(services, settings)
-    of_models = (chat_completions, completions, embeddings, images, scores, tokenisation, models, mcp)
+    of_models = (chat_completions, responses, completions, embeddings, images, scores, tokenisation, models, mcp)
     for routes in (*of_models, blobs, health, openapi, organization, operator):
         app.include_router(routes.router)
     app.include_router(images.not_offered)

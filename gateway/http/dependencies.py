@@ -21,6 +21,7 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
+from gateway.openai.responses.request import ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
 from gateway.openai.tokenisation import DetokenizeRequest, TokenizeRequest
 from runtime import strict_json
@@ -79,6 +80,7 @@ async def _current_gateway(request: Request) -> Gateway:
 CurrentGateway = Annotated[Gateway, Depends(_current_gateway)]
 
 _chat_security = BodySecurity(Scope.CHAT_COMPLETIONS, ChatCompletionRequest)
+_response_security = BodySecurity(Scope.CHAT_COMPLETIONS, ResponseRequest)
 _completion_security = BodySecurity(Scope.COMPLETIONS, CompletionRequest)
 _embedding_security = BodySecurity(Scope.EMBEDDINGS, EmbeddingRequest)
 _image_security = BodySecurity(Scope.IMAGES, ImageRequest)
@@ -87,6 +89,7 @@ _rerank_security = BodySecurity(Scope.SCORES, RerankRequest)
 _tokenisation_security = BodySecurity(Scope.MODELS_READ, TokenizeRequest)
 _detokenisation_security = BodySecurity(Scope.MODELS_READ, DetokenizeRequest)
 AuthorisedChat = Annotated[AuthorisedRequest[ChatCompletionRequest], Security(_chat_security)]
+AuthorisedResponse = Annotated[AuthorisedRequest[ResponseRequest], Security(_response_security)]
 AuthorisedCompletion = Annotated[AuthorisedRequest[CompletionRequest], Security(_completion_security)]
 AuthorisedEmbeddings = Annotated[AuthorisedRequest[EmbeddingRequest], Security(_embedding_security)]
 AuthorisedImages = Annotated[AuthorisedRequest[ImageRequest], Security(_image_security)]

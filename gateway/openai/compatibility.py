@@ -17,11 +17,13 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
+from gateway.openai.responses.request import ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
 from gateway.openai.tokenisation import DetokenizeRequest, TokenizeRequest
 
 ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/chat/completions": ChatCompletionRequest,
+    "/v1/responses": ResponseRequest,
     "/v1/completions": CompletionRequest,
     "/v1/embeddings": EmbeddingRequest,
     "/v1/images/generations": ImageRequest,
@@ -48,6 +50,8 @@ count the answer alone. Steps of earlier turns that a client sends back are igno
 **Images** in users' messages are read by models whose `input_modalities` in `/v1/models` have `image`; others answer
 400. `image_url.url` is a data URL in base64 or an image's address of this platform; nothing is fetched from other
 addresses ([prompt-images.md](prompt-images.md)).
+
+`/v1/responses` is described in [responses.md](responses.md).
 
 Written by `python -m gateway.openai.compatibility`.
 """

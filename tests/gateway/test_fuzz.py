@@ -47,6 +47,7 @@ OTHERS: list[tuple[str, Script, dict[str, Any]]] = [
 EXAMPLES = 12
 OPERATIONS = [
     ("POST", "/v1/chat/completions", MODEL),
+    ("POST", "/v1/responses", MODEL),
     ("POST", "/v1/completions", MODEL),
     ("POST", "/v1/embeddings", EMBEDDER),
     ("POST", "/v1/images/generations", PAINTER),

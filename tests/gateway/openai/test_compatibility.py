@@ -19,6 +19,12 @@ SPECIFIED = {
         stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity
         web_search_options
     """,
+    "/v1/responses": """
+        background context_management conversation include input instructions max_output_tokens max_tool_calls metadata
+        model moderation parallel_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_options
+        prompt_cache_retention reasoning safety_identifier service_tier store stream stream_options temperature text
+        tool_choice tools top_logprobs top_p truncation user
+    """,
     "/v1/completions": """
         best_of echo frequency_penalty logit_bias logprobs max_tokens model n presence_penalty prompt seed stop stream
         stream_options suffix temperature top_p user

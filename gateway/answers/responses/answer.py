@@ -1,0 +1,48 @@
+"""Writes the answer of `/v1/responses` from a generation: one response object, or the event frames of a stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from auth_billing.errors import AccountError
+from gateway.answers.responses.events import ResponseEvents, event_frame
+from gateway.answers.responses.response_object import response_usage
+from gateway.errors import ClientDisconnected
+from gateway.jobs.generation import Generation
+from router.producer.errors import GenerationError
+
+ErrorOf = Callable[[Exception], dict[str, Any]]
+"""Returns `code` and `message` of a response's error for an exception."""
+
+
+async def whole_response(generation: Generation, events: ResponseEvents) -> dict[str, Any]:
+    """Wait for the end of a generation; return its response object.
+
+    Raises:
+        GenerationError: The generation did not finish.
+    """
+    async for batch in generation.batches():
+        for _ in events.take(delta for _, delta in batch):
+            pass  # the output is what counts
+    return events.finished(response_usage(generation.usage, generation.parts), int(time.time()))
+
+
+async def response_frames(generation: Generation, events: ResponseEvents, error_of: ErrorOf) -> AsyncIterator[str]:
+    """Yield the event frames of a response's stream, those of one batch of `generation` at once.
+
+    A failure after the first event is the event `response.failed`.
+    """
+    yield "".join(map(event_frame, events.begin()))
+    try:
+        async for batch in generation.batches():
+            frames = [event_frame(event) for event in events.take(delta for _, delta in batch)]
+            if generation.finished:
+                usage = response_usage(generation.usage, generation.parts)
+                frames += map(event_frame, events.finish(usage, int(time.time())))
+            yield "".join(frames)
+    except ClientDisconnected:
+        raise
+    except (GenerationError, AccountError) as error:
+        yield "".join(map(event_frame, events.fail(error_of(error))))

@@ -1,0 +1,78 @@
+"""Writes the events of a response in OpenAI's order, numbered from 0, and its response object at the end.
+
+The order: `response.created`, `response.in_progress`, for each output item `response.output_item.added`, its parts and
+deltas, `response.output_item.done`; and one of `response.completed`, `response.incomplete`, `response.failed` last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gateway.answers.event_frames import compact
+from gateway.answers.responses.output import INCOMPLETE, Event, ResponseOutput
+from gateway.answers.responses.response_object import ResponseObject
+from gateway.openai.responses.response import ResponseStatus
+from router.messages import Delta
+
+
+def event_frame(event: Event) -> str:
+    """Encode a numbered event as a Server-Sent Events frame, whose event name is its type."""
+    return f"event: {event['type']}\ndata: {compact(event)}\n\n"
+
+
+class ResponseEvents:
+    """The numbered events of one response. Equal calls give equal events."""
+
+    def __init__(self, response: ResponseObject, output: ResponseOutput) -> None:
+        self.output = output
+        self.next_number = 0
+        """Sequence number of the next event."""
+        self._response = response
+
+    def begin(self) -> Iterator[Event]:
+        """Yield the first events: the response is created, and in progress."""
+        yield from self._numbered(self._of_response("created", "in_progress"))
+        yield from self._numbered(self._of_response("in_progress", "in_progress"))
+
+    def take(self, deltas: Iterable[Delta]) -> Iterator[Event]:
+        """Yield the events about the next deltas of the answer."""
+        for delta in deltas:
+            yield from self._numbered(self.output.take(delta))
+
+    def finish(self, usage: dict[str, Any], completed_at: int) -> Iterator[Event]:
+        """Yield the last event of a response whose answer is whole, or cut at its limit of tokens."""
+        yield from self._numbered(
+            [{"type": f"response.{self._status}", "response": self.finished(usage, completed_at)}]
+        )
+
+    def fail(self, error: dict[str, Any]) -> Iterator[Event]:
+        """Yield the last events of a response that failed, with `code` and `message` of its error."""
+        yield from self._numbered(self.output.close(incomplete=True))
+        response = self._response.ended("failed", self.output.items, self.output.steps, error=error)
+        yield from self._numbered([{"type": "response.failed", "response": response}])
+
+    def finished(self, usage: dict[str, Any], completed_at: int) -> dict[str, Any]:
+        """Return the response object of an answer that is whole, or cut at its limit of tokens."""
+        incomplete = INCOMPLETE.get(self.output.finish_reason or "")
+        return self._response.ended(
+            self._status,
+            self.output.items,
+            self.output.steps,
+            usage=usage,
+            incomplete=incomplete,
+            completed_at=None if incomplete else completed_at,
+        )
+
+    @property
+    def _status(self) -> ResponseStatus:
+        return "incomplete" if self.output.finish_reason in INCOMPLETE else "completed"
+
+    def _of_response(self, what: str, status: ResponseStatus) -> list[Event]:
+        response = self._response.in_state(status, self.output.items, self.output.steps)
+        return [{"type": f"response.{what}", "response": response}]
+
+    def _numbered(self, events: Iterable[Event]) -> Iterator[Event]:
+        for event in events:
+            number, self.next_number = self.next_number, self.next_number + 1
+            yield {"type": event["type"], "sequence_number": number, **event}

@@ -1,0 +1,225 @@
+"""Turns the deltas of one answer into the output items of a response and the events about them.
+
+A state machine without I/O: equal deltas give equal items and events, so that a response can be written again from
+stored deltas. At most one item is open; an item of another kind, or the answer's end, completes it. Item ids follow
+from the response's id and the item's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.answers.answer_parts import bounded
+from gateway.answers.responses.custom_input import CustomInput
+from gateway.openai.steps import AnswerStep
+from router.messages import Delta, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta
+from stored_objects.image_results import BlobAddress
+
+Event = dict[str, Any]
+"""An event of a response's stream, without its sequence number."""
+
+INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""Reasons why a response is incomplete, by the finish reason of its answer."""
+
+
+def item_id(prefix: str, response_id: str, number: int) -> str:
+    """Return the id of item `number` of a response (its input counts first); the response's id follows from it."""
+    return f"{prefix}_{response_id.partition('_')[2]}{number:04x}"
+
+
+@dataclass(eq=False)
+class _OpenItem:
+    """An output item that is being written; `value` becomes the item's content, arguments or input."""
+
+    item: dict[str, Any]
+    index: int
+    key: int | str
+    """Index of its tool call; else its kind: another kind of output needs another item."""
+    pieces: list[str] = field(default_factory=list)
+    logprobs: list[dict[str, Any]] = field(default_factory=list)
+    custom: CustomInput | None = None
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Fields of events about the item."""
+        return {"item_id": self.item["id"], "output_index": self.index}
+
+    @property
+    def text(self) -> str:
+        """All text of the item until now."""
+        return "".join(self.pieces)
+
+
+class ResponseOutput:
+    """The output of one response: its items until now, and the events that each delta adds."""
+
+    def __init__(
+        self,
+        response_id: str,
+        address: BlobAddress,
+        *,
+        first_item: int = 0,
+        custom_tools: frozenset[str] = frozenset(),
+        summarises: bool = False,
+    ) -> None:
+        """`first_item`: number of the first output item; `summarises`: whether reasoning is sent as a summary."""
+        self.items: list[dict[str, Any]] = []
+        self.steps: list[dict[str, Any]] = []
+        """The ended steps before the answer."""
+        self.finish_reason: FinishReason | None = None
+        self._response_id = response_id
+        self._address = address
+        self._first_item = first_item
+        self._custom_tools = custom_tools
+        self._summarises = summarises
+        self._open: _OpenItem | None = None
+        self._unplaced: list[dict[str, Any]] = []
+        """Log probabilities of tokens whose text is not safe to show yet."""
+
+    def take(self, delta: Delta) -> Iterator[Event]:
+        """Add one delta to the output; yield the events about it. The delta counts once the iterator has ended."""
+        if delta.step is not None:
+            step = AnswerStep.of(delta.step, self._address).model_dump()
+            if delta.step.state.ended:
+                self.steps.append(step)
+            yield {"type": "response.step", "step": step}
+            return
+        if delta.reasoning:
+            yield from self._add_reasoning(delta.reasoning)
+        if delta.logprobs and not (delta.reasoning or delta.tool_calls):
+            self._unplaced += [_logprob(token) for token in delta.logprobs]
+        if delta.text:
+            yield from self._add_text(delta.text)
+        for call in delta.tool_calls or ():
+            yield from self._add_call(call)
+        if delta.finish_reason is not None:
+            self.finish_reason = delta.finish_reason
+            yield from self.close(incomplete=delta.finish_reason in INCOMPLETE)
+
+    def close(self, *, incomplete: bool) -> Iterator[Event]:
+        """Complete the open item, if there is one; yield the events about its end. `incomplete`: its answer is cut."""
+        if (current := self._open) is None:
+            return
+        if current.key == "message" and self._unplaced:
+            yield from self._add_text("")
+        if current.custom is not None and (rest := current.custom.rest()):
+            current.pieces.append(rest)
+            yield {"type": "response.custom_tool_call_input.delta", **current.place, "delta": rest}
+        self._open = None
+        yield from _ENDS[current.item["type"]](current, self._summarises)
+        current.item["status"] = "incomplete" if incomplete else "completed"
+        yield {"type": "response.output_item.done", "output_index": current.index, "item": current.item}
+
+    def _begin(self, kind: str, prefix: str, key: int | str, fields: dict[str, Any]) -> Iterator[Event]:
+        yield from self.close(incomplete=False)
+        index = len(self.items)
+        number = self._first_item + index
+        item = {"type": kind, "id": item_id(prefix, self._response_id, number), "status": "in_progress", **fields}
+        self.items.append(item)
+        self._open = _OpenItem(item, index, key)
+        yield {"type": "response.output_item.added", "output_index": index, "item": dict(item)}
+
+    def _add_reasoning(self, text: str) -> Iterator[Event]:
+        if self._open is None or self._open.key != "reasoning":
+            empty: dict[str, Any] = {"summary": []} if self._summarises else {"summary": [], "content": []}
+            yield from self._begin("reasoning", "rs", "reasoning", empty)
+            yield _reasoning_part(self._current, "added", "", summarises=self._summarises)
+        self._current.pieces.append(text)
+        name, index = ("reasoning_summary_text", "summary_index") if self._summarises else ("reasoning_text", _CONTENT)
+        yield {"type": f"response.{name}.delta", **self._current.place, index: 0, "delta": text}
+
+    def _add_text(self, text: str) -> Iterator[Event]:
+        if self._open is None or self._open.key != "message":
+            yield from self._begin("message", "msg", "message", {"role": "assistant", "content": []})
+            yield _text_part(self._current, "added", _output_text("", []))
+        logprobs, self._unplaced = self._unplaced, []
+        self._current.pieces.append(text)
+        self._current.logprobs += logprobs
+        place = {**self._current.place, _CONTENT: 0}
+        yield {"type": "response.output_text.delta", **place, "delta": text, "logprobs": logprobs}
+
+    def _add_call(self, call: ToolCallDelta) -> Iterator[Event]:
+        self._unplaced.clear()
+        if self._open is None or self._open.key != call.index:
+            of_call = {"call_id": call.id, "name": call.name}
+            if call.name in self._custom_tools:
+                yield from self._begin("custom_tool_call", "ctc", call.index, {**of_call, "input": ""})
+                self._current.custom = CustomInput()
+            else:
+                yield from self._begin("function_call", "fc", call.index, {**of_call, "arguments": ""})
+        current, text, name = self._current, call.arguments, "function_call_arguments"
+        if current.custom is not None:
+            text, name = current.custom.take(text), "custom_tool_call_input"
+        if text:
+            current.pieces.append(text)
+            yield {"type": f"response.{name}.delta", **current.place, "delta": text}
+
+    @property
+    def _current(self) -> _OpenItem:
+        assert self._open is not None  # noqa: S101 - set by `_begin` right before
+        return self._open
+
+
+_CONTENT = "content_index"
+
+
+def _output_text(text: str, logprobs: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
+
+
+def _text_part(current: _OpenItem, what: str, part: dict[str, Any]) -> Event:
+    return {"type": f"response.content_part.{what}", **current.place, _CONTENT: 0, "part": part}
+
+
+def _reasoning_part(current: _OpenItem, what: str, text: str, *, summarises: bool) -> Event:
+    if not summarises:
+        return _text_part(current, what, {"type": "reasoning_text", "text": text})
+    part = {"type": "summary_text", "text": text}
+    return {"type": f"response.reasoning_summary_part.{what}", **current.place, "summary_index": 0, "part": part}
+
+
+def _end_message(current: _OpenItem, _summarises: bool) -> Iterator[Event]:
+    part = _output_text(current.text, current.logprobs)
+    place = {**current.place, _CONTENT: 0}
+    yield {"type": "response.output_text.done", **place, "text": part["text"], "logprobs": part["logprobs"]}
+    yield _text_part(current, "done", part)
+    current.item["content"] = [part]
+
+
+def _end_reasoning(current: _OpenItem, summarises: bool) -> Iterator[Event]:
+    text = current.text
+    name, index = ("reasoning_summary_text", "summary_index") if summarises else ("reasoning_text", _CONTENT)
+    yield {"type": f"response.{name}.done", **current.place, index: 0, "text": text}
+    part = _reasoning_part(current, "done", text, summarises=summarises)
+    yield part
+    current.item["summary" if summarises else "content"] = [part["part"]]
+
+
+def _end_function_call(current: _OpenItem, _summarises: bool) -> Iterator[Event]:
+    current.item["arguments"] = current.text
+    named = {"name": current.item["name"], "arguments": current.item["arguments"]}
+    yield {"type": "response.function_call_arguments.done", **current.place, **named}
+
+
+def _end_custom_call(current: _OpenItem, _summarises: bool) -> Iterator[Event]:
+    current.item["input"] = current.text
+    yield {"type": "response.custom_tool_call_input.done", **current.place, "input": current.item["input"]}
+
+
+_ENDS: dict[str, Callable[[_OpenItem, bool], Iterator[Event]]] = {
+    "message": _end_message,
+    "reasoning": _end_reasoning,
+    "function_call": _end_function_call,
+    "custom_tool_call": _end_custom_call,
+}
+"""Writes the content of an item of each type at its end, and yields the events about it."""
+
+
+def _logprob(token: TokenLogprob) -> dict[str, Any]:
+    return {**_alternative(token.chosen), "top_logprobs": [_alternative(top) for top in token.top]}
+
+
+def _alternative(token: TokenAlternative) -> dict[str, Any]:
+    return {"token": token.text, "logprob": bounded(token.logprob), "bytes": list(token.text.encode())}

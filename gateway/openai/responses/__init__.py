@@ -1,0 +1,1 @@
+"""Models of the Responses API: requests and their input items, tools, responses and the translation to a chat."""

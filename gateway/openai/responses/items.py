@@ -1,0 +1,164 @@
+"""Input items of a response: messages, tool calls and their outputs, reasoning, and references to stored items.
+
+Source: `InputItem`, `EasyInputMessage`, `Item` of OpenAI's specification.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from gateway.openai.base import ApiModel, Ignored
+from gateway.openai.messages import MAX_PARTS
+
+MAX_ITEMS = 4096
+ItemId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+CallId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+ToolItemName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+ItemStatus = Literal["in_progress", "completed", "incomplete"]
+
+_FIELD_OF_PART = {
+    "input_text": "text",
+    "output_text": "text",
+    "refusal": "refusal",
+    "input_image": "image_url",
+}
+"""The field with the content of a part, by the part's type."""
+
+
+class InputPart(ApiModel):
+    """A part of an item's content: text, an image, or in an assistant's message its text or refusal."""
+
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    image_url: Annotated[str, Field(min_length=1)] | None = None
+    detail: Ignored[Literal["auto", "low", "high", "original"] | None] = None
+    """The model's own image processor decides how many tokens an image has."""
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if (field := _FIELD_OF_PART.get(self.type)) is None:
+            raise PydanticCustomError("unsupported_parameter", "content parts of this type are not supported")
+        if getattr(self, field) is None:
+            message = f"a part of this type needs '{field}'"
+            raise PydanticCustomError("missing_content", "{message}", {"message": message})
+        return self
+
+
+Parts = Annotated[list[InputPart], Field(max_length=MAX_PARTS)]
+
+
+class MessageItem(ApiModel):
+    """A message of the conversation; `output_text` and `refusal` are parts of the assistant's, images of the user's."""
+
+    type: Literal["message"] | None = None
+    id: ItemId | None = None
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | Parts
+    status: ItemStatus | None = None
+
+    @model_validator(mode="after")
+    def _parts_of_role(self) -> Self:
+        kinds = set() if isinstance(self.content, str) else {part.type for part in self.content}
+        if "input_image" in kinds and self.role != "user":
+            raise PydanticCustomError("invalid_value", "only messages with the role 'user' can have images")
+        if kinds & {"output_text", "refusal"} and self.role != "assistant":
+            raise PydanticCustomError("invalid_value", "only messages with the role 'assistant' can have outputs")
+        return self
+
+
+class FunctionCallItem(ApiModel):
+    """A function call of the assistant; its output follows as `function_call_output` with the same `call_id`."""
+
+    type: Literal["function_call"]
+    id: ItemId | None = None
+    call_id: CallId
+    name: ToolItemName
+    arguments: str
+    status: ItemStatus | None = None
+
+
+class CustomToolCallItem(ApiModel):
+    """A call of a custom tool; its output follows as `custom_tool_call_output` with the same `call_id`."""
+
+    type: Literal["custom_tool_call"]
+    id: ItemId | None = None
+    call_id: CallId
+    name: ToolItemName
+    input: str
+    status: ItemStatus | None = None
+
+
+class CallOutputItem(ApiModel):
+    """The output of a function or a custom tool: a string or text parts."""
+
+    type: Literal["function_call_output", "custom_tool_call_output"]
+    id: ItemId | None = None
+    call_id: CallId
+    output: str | Parts
+    status: ItemStatus | None = None
+
+    @model_validator(mode="after")
+    def _is_text(self) -> Self:
+        if not isinstance(self.output, str) and any(part.type != "input_text" for part in self.output):
+            raise PydanticCustomError("unsupported_parameter", "outputs of tools are text: 'input_text' parts only")
+        return self
+
+
+class ReasoningPart(ApiModel):
+    """A part of a reasoning item: its text (`reasoning_text`) or summary (`summary_text`)."""
+
+    type: Literal["reasoning_text", "summary_text"]
+    text: str
+
+
+class ReasoningItem(ApiModel):
+    """Reasoning of an earlier answer, which a client sends back."""
+
+    type: Literal["reasoning"]
+    id: ItemId | None = None
+    summary: Annotated[list[ReasoningPart], Field(max_length=MAX_PARTS)] | None = None
+    content: Annotated[list[ReasoningPart], Field(max_length=MAX_PARTS)] | None = None
+    encrypted_content: str | None = None
+    status: ItemStatus | None = None
+
+    @property
+    def text(self) -> str:
+        """Text of the reasoning, or of its summary where the item has no other."""
+        return "\n".join(part.text for part in self.content or self.summary or ())
+
+
+class ItemReference(ApiModel):
+    """A reference to an item of a stored response by its id."""
+
+    type: Literal["item_reference"] | None = None
+    id: ItemId
+
+
+def _kind(value: Any) -> str | None:
+    """Return the tag of the item model for a JSON value: its `type`, or what follows from its fields."""
+    fields = value if isinstance(value, dict) else {"type": getattr(value, "type", None), "role": None}
+    kind = fields.get("type")
+    if kind is None:
+        return "message" if "role" in fields else "item_reference"
+    return kind if isinstance(kind, str) else None
+
+
+InputItem = Annotated[
+    Annotated[MessageItem, Tag("message")]
+    | Annotated[FunctionCallItem, Tag("function_call")]
+    | Annotated[CallOutputItem, Tag("function_call_output")]
+    | Annotated[CustomToolCallItem, Tag("custom_tool_call")]
+    | Annotated[CallOutputItem, Tag("custom_tool_call_output")]
+    | Annotated[ReasoningItem, Tag("reasoning")]
+    | Annotated[ItemReference, Tag("item_reference")],
+    Discriminator(
+        _kind,
+        custom_error_type="unsupported_parameter",
+        custom_error_message="input items of this type are not supported",
+    ),
+]
+InputItems = Annotated[list[InputItem], Field(min_length=1, max_length=MAX_ITEMS)]

@@ -1,0 +1,185 @@
+"""Request body of `POST /v1/responses`.
+
+Source: `CreateResponse` of OpenAI's specification; extensions are those of chat completions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from gateway.openai.base import ApiModel, Ignored, Refused, RequestBody, conflict, missing
+from gateway.openai.chat_completions import Consent, OwnToolName, TemplateName, TemplateValue
+from gateway.openai.responses.items import InputItems
+from gateway.openai.responses.tools import CustomTool, ResponseFunction, ResponseToolChoice, ResponseTools
+from gateway.openai.sampling import INT32_MAX, INT64_MAX, Metadata
+from gateway.openai.test_time_compute import SearchOptions
+
+LOGPROBS = "message.output_text.logprobs"
+"""Value of `include` that requests log probabilities."""
+
+
+class ReasoningOptions(ApiModel):
+    """Value of `reasoning`: how much a model reasons, and how its reasoning is shown."""
+
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    """The chat completion's `reasoning_effort`."""
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    """Show the reasoning as a summary (its whole text, for models here don't summarise it) instead of as content."""
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+    """The deprecated name of `summary`."""
+
+
+class TextOutputFormat(ApiModel):
+    """Value of `text.format`: `text`, `json_object`, or `json_schema` with the fields of its schema beside the type."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    name: Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")] | None = None
+    description: Annotated[str, StringConstraints(max_length=16_384)] | None = None
+    schema_: dict[str, Any] | None = Field(default=None, alias="schema")
+    strict: bool | None = None
+
+    @model_validator(mode="after")
+    def _has_schema(self) -> Self:
+        if self.type == "json_schema":
+            for name, value in (("name", self.name), ("schema", self.schema_)):
+                if value is None:
+                    raise missing(name, "it must be given with the type 'json_schema'")
+        return self
+
+    def to_chat(self) -> dict[str, Any]:
+        """Return the format as a chat completion's `response_format`."""
+        if self.type != "json_schema":
+            return {"type": self.type}
+        schema = {"name": self.name, "description": self.description, "schema": self.schema_, "strict": self.strict}
+        return {"type": self.type, "json_schema": {name: value for name, value in schema.items() if value is not None}}
+
+
+class TextOptions(ApiModel):
+    """Value of `text`: the format of the answer."""
+
+    format: TextOutputFormat | None = None
+    verbosity: Ignored[Literal["low", "medium", "high"] | None] = None
+    """No served model has this option."""
+
+
+class ResponseStreamOptions(ApiModel):
+    """Value of `stream_options`."""
+
+    include_obfuscation: Ignored[bool | None] = None
+    """No padding is sent: an event joins the tokens of a window, and the operator provides TLS."""
+
+
+class ResponseRequest(RequestBody):
+    """Body of `POST /v1/responses`."""
+
+    not_offered: ClassVar[Mapping[str, Refused]] = {
+        "background": Refused("responses are generated while their client waits", (False,)),
+        "conversation": Refused("there are no stored conversations"),
+        "previous_response_id": Refused("responses are not stored: send the whole input"),
+        "prompt": Refused("there are no stored prompts"),
+        "moderation": Refused("nothing is moderated"),
+        "context_management": Refused("nothing is compacted", ([],)),
+    }
+
+    model: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    """Name of the model, as `/v1/models` lists it."""
+    input: str | InputItems
+    """A user's message, or items: messages with `input_text`, `input_image` (as chat completions read images) and
+    `output_text`, `function_call`, `custom_tool_call` and their outputs, and `reasoning`. Other items are refused."""
+    instructions: Annotated[str, StringConstraints(max_length=4_194_304)] | None = None
+    """A system message before the input."""
+    max_output_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
+    """Maximum number of tokens to generate; without it as in chat completions. A response that reaches it is
+    `incomplete`."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """Sampling temperature, default 1. Values below 0.00001 mean greedy decoding."""
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Sample from the most likely tokens whose probabilities sum to this value (nucleus sampling)."""
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    """Number of most likely tokens to return at each position; needs `include` of `message.output_text.logprobs`."""
+    text: TextOptions | None = None
+    """`format` is `text`, `json_object` or `json_schema`, enforced as in chat completions; `verbosity` is ignored."""
+    tools: ResponseTools | None = None
+    """Functions, as in chat completions, and custom tools, whose input is text, with the format `text` or a grammar of
+    the syntax `regex`. Tools of other types are refused."""
+    tool_choice: ResponseToolChoice | None = None
+    """`none`, `auto`, `required`, a tool by type and name, or `allowed_tools`."""
+    parallel_tool_calls: bool | None = None
+    """Allow more than one call in an answer; default true."""
+    max_tool_calls: Ignored[Annotated[int, Field(ge=1, le=INT32_MAX)] | None] = None
+    """It limits calls of built-in tools, which there are none of; an assistant has a limit of its own."""
+    reasoning: ReasoningOptions | None = None
+    """`effort` is chat completions' `reasoning_effort`. With `summary`, reasoning is sent as a summary (the whole text,
+    as models here write no summaries) instead of as content."""
+    truncation: Literal["auto", "disabled"] | None = None
+    """`auto`: cut the prompt at its beginning, in tokens, as far as it does not fit; else such a request is 400."""
+    include: Annotated[list[str], Field(max_length=32)] | None = None
+    """`message.output_text.logprobs` adds log probabilities; other values are ignored."""
+    stream: bool | None = None
+    """Send the events of the response as Server-Sent Events while it is generated."""
+    stream_options: ResponseStreamOptions | None = None
+    """`include_obfuscation` is ignored."""
+    service_tier: Literal["auto", "default", "flex", "priority", "fast"] | None = None
+    """Service class of the request: `fast` is `priority`, `auto` is `default`; the response names the class used."""
+    metadata: Metadata | None = None
+    """Pairs that the response repeats."""
+    store: Ignored[bool | None] = None
+    """Responses are not stored."""
+    user: Annotated[str, StringConstraints(max_length=512)] | None = None
+    """Repeated in the response; callers are identified by their API key."""
+    safety_identifier: Annotated[str, StringConstraints(max_length=64)] | None = None
+    """Repeated in the response; callers are identified by their API key."""
+    prompt_cache_key: Annotated[str, StringConstraints(max_length=512)] | None = None
+    """Repeated in the response; the prefix cache is looked up by content."""
+    prompt_cache_retention: Ignored[Literal["in_memory", "in-memory", "24h"] | None] = None
+    """Prefixes stay cached until their blocks are needed."""
+    prompt_cache_options: Ignored[dict[str, Any] | None] = None
+    """Prefixes stay cached until their blocks are needed."""
+    seed: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
+    """An extension, as in chat completions."""
+    top_k: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    """An extension, as in chat completions."""
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """An extension, as in chat completions."""
+    repetition_penalty: Annotated[float, Field(gt=0, le=2)] | None = None
+    """An extension, as in chat completions."""
+    chat_template_kwargs: Annotated[dict[TemplateName, TemplateValue], Field(max_length=32)] | None = None
+    """An extension, as in chat completions."""
+    cache_salt: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """An extension, as in chat completions."""
+    tools_off: Annotated[list[OwnToolName], Field(max_length=64)] | None = None
+    """An extension, as in chat completions."""
+    tools_allowed: Annotated[list[Consent], Field(max_length=64)] | None = None
+    """An extension, as in chat completions."""
+    test_time_compute: SearchOptions | None = None
+    """An extension, as in chat completions."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.stream_options is not None and not self.stream:
+            raise conflict("stream_options", "it is only allowed when 'stream' is true")
+        return self
+
+    @property
+    def offered_tools(self) -> list[ResponseFunction | CustomTool]:
+        """Tools of the request; empty if there are none."""
+        return self.tools or []
+
+    @property
+    def includes_logprobs(self) -> bool:
+        """Whether the answer's text has log probabilities."""
+        return LOGPROBS in (self.include or ())
+
+    @property
+    def summarises(self) -> bool:
+        """Whether reasoning is sent as a summary instead of as content."""
+        reasoning = self.reasoning
+        return reasoning is not None and (reasoning.summary or reasoning.generate_summary) is not None
+
+    @property
+    def format(self) -> TextOutputFormat | None:
+        """Format of the answer's text; `None`: plain text."""
+        return None if self.text is None else self.text.format

@@ -1,0 +1,162 @@
+"""Tools of a response and the choice among them, and their conversion to those of a chat completion.
+
+Function tools are those of chat completions in another shape. A custom tool is offered to the model as a function with
+one string, `input`; the text of a grammar in regular expressions limits that string. Source: `Tool`, `ToolChoiceParam`
+of OpenAI's specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
+from pydantic_core import PydanticCustomError
+
+from gateway.openai.base import ApiModel
+from gateway.openai.json_schema import MAX_BYTES, check_pattern
+from gateway.openai.tools import MAX_TOOLS, ToolName
+
+Description = Annotated[str, StringConstraints(max_length=16_384)]
+
+
+class ResponseFunction(ApiModel):
+    """A function that the model may call; its fields are those of chat completions' `tools[].function`."""
+
+    type: Literal["function"]
+    name: ToolName
+    description: Description | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+    """Whether calls with `tool_choice: "auto"` must match the schema; forced calls always do."""
+
+    def to_chat(self) -> dict[str, Any]:
+        """Return the tool as a chat completion has it."""
+        return {"type": "function", "function": self.model_dump(exclude={"type"}, exclude_none=True)}
+
+
+class TextFormat(ApiModel):
+    """Format of a custom tool's input: any text."""
+
+    type: Literal["text"]
+
+
+def _only_regex(syntax: str) -> str:
+    if syntax == "lark":
+        raise PydanticCustomError("unsupported_parameter", "inputs of tools have grammars of the syntax 'regex' only")
+    return syntax
+
+
+class GrammarFormat(ApiModel):
+    """Format of a custom tool's input: a regular expression. Grammars in Lark's notation are refused."""
+
+    type: Literal["grammar"]
+    syntax: Annotated[Literal["regex", "lark"], AfterValidator(_only_regex)]
+    definition: Annotated[str, StringConstraints(min_length=1, max_length=MAX_BYTES), AfterValidator(check_pattern)]
+
+
+def _kind(value: Any) -> Any:
+    return value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+
+
+InputFormat = Annotated[
+    Annotated[TextFormat, Tag("text")] | Annotated[GrammarFormat, Tag("grammar")],
+    Discriminator(
+        _kind,
+        custom_error_type="invalid_value",
+        custom_error_message="the format must be 'text' or 'grammar'",
+    ),
+]
+
+
+class CustomTool(ApiModel):
+    """A tool whose input is text instead of JSON."""
+
+    type: Literal["custom"]
+    name: ToolName
+    description: Description | None = None
+    format: InputFormat | None = None
+
+    def to_chat(self) -> dict[str, Any]:
+        """Return the function that stands for the tool in a chat completion: its only argument is the input."""
+        text: dict[str, Any] = {"type": "string"}
+        if isinstance(self.format, GrammarFormat):
+            text["pattern"] = f"^(?:{self.format.definition})$"
+        schema = {"type": "object", "properties": {CUSTOM_INPUT: text}, "required": [CUSTOM_INPUT]}
+        closed = {**schema, "additionalProperties": False}
+        described = {} if self.description is None else {"description": self.description}
+        return {"type": "function", "function": {"name": self.name, **described, "parameters": closed, "strict": True}}
+
+
+CUSTOM_INPUT = "input"
+"""Name of the only argument of the function that stands for a custom tool."""
+
+
+ResponseTool = Annotated[
+    Annotated[ResponseFunction, Tag("function")] | Annotated[CustomTool, Tag("custom")],
+    Discriminator(
+        _kind,
+        custom_error_type="unsupported_parameter",
+        custom_error_message="tools of this type are not available here: only 'function' and 'custom' tools are",
+    ),
+]
+
+
+def _distinct(tools: list[ResponseTool]) -> list[ResponseTool]:
+    if len({tool.name for tool in tools}) != len(tools):
+        raise PydanticCustomError("invalid_value", "two tools have the same name")
+    return tools
+
+
+ResponseTools = Annotated[list[ResponseTool], Field(max_length=MAX_TOOLS), AfterValidator(_distinct)]
+
+
+class ChosenTool(ApiModel):
+    """A tool by type and name, which the model must or may call."""
+
+    type: Literal["function", "custom"]
+    name: ToolName
+
+
+class AllowedResponseTools(ApiModel):
+    """A restriction to some of the tools."""
+
+    type: Literal["allowed_tools"]
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[ChosenTool], Field(min_length=1, max_length=MAX_TOOLS)]
+
+
+ToolModeName = Literal["none", "auto", "required"]
+NamedChoice = Annotated[
+    Annotated[ChosenTool, Tag("function")]
+    | Annotated[ChosenTool, Tag("custom")]
+    | Annotated[AllowedResponseTools, Tag("allowed_tools")],
+    Discriminator(
+        _kind,
+        custom_error_type="unsupported_parameter",
+        custom_error_message="this choice is not available here: choose among 'function' and 'custom' tools",
+    ),
+]
+ResponseToolChoice = ToolModeName | NamedChoice
+
+
+def choice_to_chat(choice: ResponseToolChoice | None) -> Any:
+    """Convert `tool_choice` of a response to that of a chat completion."""
+    if isinstance(choice, AllowedResponseTools):
+        allowed = {"mode": choice.mode, "tools": [_named(tool.name) for tool in choice.tools]}
+        return {"type": "allowed_tools", "allowed_tools": allowed}
+    return _named(choice.name) if isinstance(choice, ChosenTool) else choice
+
+
+def _named(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}
+
+
+def tools_to_chat(tools: Iterable[ResponseFunction | CustomTool]) -> list[dict[str, Any]]:
+    """Convert `tools` of a response to those of a chat completion."""
+    return [tool.to_chat() for tool in tools]
+
+
+def custom_names(tools: Sequence[ResponseFunction | CustomTool]) -> frozenset[str]:
+    """Return the names of the custom tools among `tools`."""
+    return frozenset(tool.name for tool in tools if isinstance(tool, CustomTool))

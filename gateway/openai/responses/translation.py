@@ -1,0 +1,199 @@
+"""Translates a response's request to a chat completion's, so that both are validated, limited and run as one.
+
+Items become messages: an assistant's text and calls are one message up to the next item of another kind. Errors name
+the fields of the response's request.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gateway.errors import InvalidRequest
+from gateway.openai.chat_completions import ChatCompletionRequest
+from gateway.openai.responses.items import (
+    CallOutputItem,
+    CustomToolCallItem,
+    FunctionCallItem,
+    InputItem,
+    InputPart,
+    ItemReference,
+    MessageItem,
+    ReasoningItem,
+)
+from gateway.openai.responses.request import ResponseRequest
+from gateway.openai.responses.tools import CUSTOM_INPUT, choice_to_chat, tools_to_chat
+
+_SAME = (
+    "model",
+    "temperature",
+    "top_p",
+    "parallel_tool_calls",
+    "stream",
+    "service_tier",
+    "seed",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "chat_template_kwargs",
+    "cache_salt",
+    "tools_off",
+    "tools_allowed",
+)
+"""Fields that are the same in both requests."""
+_NAMES = (
+    (re.compile(r"^messages\b.*"), "input"),
+    (re.compile(r"^(?:max_completion_tokens|max_tokens)$"), "max_output_tokens"),
+    (re.compile(r"^response_format\.json_schema\b"), "text.format"),
+    (re.compile(r"^response_format\b"), "text.format"),
+    (re.compile(r"^reasoning_effort$"), "reasoning.effort"),
+    (re.compile(r"^(tools\[\d+\])\.function\b"), r"\1"),
+    (re.compile(r"^tool_choice\.(?:function|allowed_tools)\b"), "tool_choice"),
+    (re.compile(r"^truncate_prompt_tokens$"), "truncation"),
+)
+"""Names of the response's fields for those of the chat completion."""
+
+
+def to_chat(request: ResponseRequest, items: Sequence[InputItem]) -> ChatCompletionRequest:
+    """Translate a response's request to that of a chat completion whose conversation is `items`.
+
+    `items` are those of earlier responses and then the request's own (`input_items`).
+
+    Raises:
+        InvalidRequest: The chat completion would be refused; `param` names the response's field.
+    """
+    try:
+        return ChatCompletionRequest.parse(_fields(request, items))
+    except InvalidRequest as error:
+        raise renamed(error) from error
+
+
+def renamed(error: InvalidRequest) -> InvalidRequest:
+    """Return an error about a field of the chat completion as one about the field of the response that it is from."""
+    param = param_of(error.param)
+    if param is None or param == error.param:
+        return error
+    message = str(error).replace(f"'{error.param}'", f"'{param}'")
+    return type(error)(message, param=param, code=error.code)
+
+
+def param_of(param: str | None) -> str | None:
+    """Return the name of the response's field for that of a chat completion's, `param`."""
+    if param is None:
+        return None
+    return next((pattern.sub(name, param) for pattern, name in _NAMES if pattern.match(param)), param)
+
+
+def input_items(request: ResponseRequest) -> list[InputItem]:
+    """Return the request's own input as items."""
+    return [MessageItem(role="user", content=request.input)] if isinstance(request.input, str) else request.input
+
+
+def _fields(request: ResponseRequest, items: Sequence[InputItem]) -> dict[str, Any]:
+    fields: dict[str, Any] = {name: getattr(request, name) for name in _SAME}
+    fields["messages"] = _messages(request.instructions, items)
+    fields["max_completion_tokens"] = request.max_output_tokens
+    if request.tools:
+        fields["tools"] = tools_to_chat(request.tools)
+    if request.tool_choice is not None:
+        fields["tool_choice"] = choice_to_chat(request.tool_choice)
+    if request.format is not None:
+        fields["response_format"] = request.format.to_chat()
+    if request.reasoning is not None:
+        fields["reasoning_effort"] = request.reasoning.effort
+    if request.truncation == "auto":
+        fields["truncate_prompt_tokens"] = -1
+    if request.includes_logprobs:
+        fields |= {"logprobs": True, "top_logprobs": request.top_logprobs or 0}
+    if request.test_time_compute is not None:
+        fields["test_time_compute"] = request.test_time_compute.model_dump(exclude_unset=True)
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _messages(instructions: str | None, items: Sequence[InputItem]) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    _check_outputs(items)
+    if instructions is not None:
+        messages.append({"role": "system", "content": instructions})
+    for item in items:
+        match item:
+            case MessageItem(role="assistant"):
+                _assistant(messages)["content"] = _joined(_assistant(messages).get("content"), _text(item.content))
+            case MessageItem():
+                messages.append({"role": item.role, "content": _content(item.content)})
+            case FunctionCallItem():
+                _add_call(messages, item.call_id, item.name, item.arguments)
+            case CustomToolCallItem():
+                _add_call(messages, item.call_id, item.name, json.dumps({CUSTOM_INPUT: item.input}))
+            case CallOutputItem():
+                messages.append({"role": "tool", "tool_call_id": item.call_id, "content": _text(item.output)})
+            case ReasoningItem():
+                pass  # templates leave out the reasoning of earlier answers
+            case ItemReference():
+                raise _invalid("there is no stored item to refer to")
+    if not messages:
+        raise _invalid("it has no message")
+    return messages
+
+
+def _check_outputs(items: Iterable[InputItem]) -> None:
+    """Check that each tool call has its output before the next message that is not the assistant's, and no other.
+
+    Raises:
+        InvalidRequest: A call or an output is alone.
+    """
+    called: set[str] = set()
+    answered: set[str] = set()
+    for item in items:
+        match item:
+            case FunctionCallItem() | CustomToolCallItem():
+                called.add(item.call_id)
+            case CallOutputItem():
+                if item.call_id not in called:
+                    raise _invalid("the output of a tool follows no call with its 'call_id'")
+                answered.add(item.call_id)
+            case MessageItem() if item.role != "assistant" and called - answered:
+                break
+    if called - answered:
+        raise _invalid("the output of a tool call is missing")
+
+
+def _invalid(reason: str) -> InvalidRequest:
+    return InvalidRequest(f"Invalid 'input': {reason}.", param="input", code="invalid_value")
+
+
+def _assistant(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the assistant's message at the end of `messages`, a new one if another role's message is there."""
+    if not messages or messages[-1]["role"] != "assistant":
+        messages.append({"role": "assistant"})
+    return messages[-1]
+
+
+def _add_call(messages: list[dict[str, Any]], call_id: str, name: str, arguments: str) -> None:
+    call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    _assistant(messages).setdefault("tool_calls", []).append(call)
+
+
+def _joined(before: str | None, text: str) -> str:
+    return text if not before else f"{before}\n{text}"
+
+
+def _text(content: str | Sequence[InputPart]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join((part.refusal if part.type == "refusal" else part.text) or "" for part in content)
+
+
+def _content(content: str | Sequence[InputPart]) -> str | list[dict[str, Any]]:
+    if isinstance(content, str):
+        return content
+    if not content:
+        return ""
+    return [
+        {"type": "image_url", "image_url": {"url": part.image_url}}
+        if part.type == "input_image"
+        else {"type": "text", "text": part.text}
+        for part in content
+    ]

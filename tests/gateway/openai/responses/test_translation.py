@@ -1,0 +1,143 @@
+"""Responses' requests become chat completions; what is refused names the response's field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.errors import InvalidRequest
+from gateway.openai.chat_completions import ChatCompletionRequest
+from gateway.openai.responses.request import ResponseRequest
+from gateway.openai.responses.translation import input_items, param_of, to_chat
+
+CALL = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "a", "output": [{"type": "input_text", "text": "4"}]}
+FUNCTION = {"type": "function", "name": "f", "parameters": None, "strict": None}
+
+
+def chat(given: Any = "hi", **fields: Any) -> ChatCompletionRequest:
+    request = ResponseRequest.parse({"model": "m", "input": given, **fields})
+    return to_chat(request, input_items(request))
+
+
+def messages(given: Any, **fields: Any) -> list[dict[str, Any]]:
+    return [message.model_dump(exclude_none=True) for message in chat(given, **fields).messages]
+
+
+def test_text_is_a_user_s_message_after_the_instructions() -> None:
+    assert messages("hi", instructions="Be brief.") == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "hi"},
+    ]
+
+
+def test_parts_become_parts_of_chat_messages() -> None:
+    given = [
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "What?"},
+                {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": "auto"},
+            ],
+        },
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A", "annotations": []}]},
+        {"type": "message", "role": "assistant", "id": "msg_1", "content": [{"type": "refusal", "refusal": "No."}]},
+        {"role": "developer", "content": "x"},
+    ]
+    first, second, third = messages(given)
+    assert [part["type"] for part in first["content"]] == ["text", "image_url"]
+    assert second == {"role": "assistant", "content": "A\nNo."}
+    assert third == {"role": "developer", "content": "x"}
+
+
+def test_calls_and_text_of_a_turn_are_one_message() -> None:
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
+    other = {**CALL, "call_id": "b"}
+    custom = {"type": "custom_tool_call", "call_id": "c", "name": "g", "input": 'say "x"'}
+    outputs = [OUTPUT, {**OUTPUT, "call_id": "b"}, {"type": "custom_tool_call_output", "call_id": "c", "output": "5"}]
+    given = ["q", reasoning, CALL, {"role": "assistant", "content": "hm"}, other, custom, *outputs]
+    user, assistant, *results = messages([{"role": "user", "content": given[0]}, *given[1:]])
+    assert user["content"] == "q"
+    assert assistant["content"] == "hm"
+    assert [call["function"]["name"] for call in assistant["tool_calls"]] == ["f", "f", "g"]
+    assert assistant["tool_calls"][2]["function"]["arguments"] == '{"input": "say \\"x\\""}'
+    assert [(each["tool_call_id"], each["content"]) for each in results] == [("a", "4"), ("b", "4"), ("c", "5")]
+
+
+def test_options_have_their_chat_names() -> None:
+    body = chat(
+        max_output_tokens=9,
+        reasoning={"effort": "low"},
+        truncation="auto",
+        tools=[FUNCTION],
+        tool_choice={"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "f"}]},
+        parallel_tool_calls=False,
+        seed=4,
+        top_k=2,
+        service_tier="flex",
+    )
+    assert body.max_completion_tokens == 9
+    assert body.reasoning_effort == "low"
+    assert body.truncate_prompt_tokens == -1
+    assert body.tools is not None
+    assert body.tools[0].function.name == "f"
+    assert not isinstance(body.tool_choice, str | None)
+    assert body.tool_choice.type == "allowed_tools"
+    assert (body.parallel_tool_calls, body.seed, body.top_k, body.service_tier) == (False, 4, 2, "flex")
+
+
+def test_a_grammar_of_a_custom_tool_limits_its_input() -> None:
+    grammar = {"type": "grammar", "syntax": "regex", "definition": "[ab]+|c"}
+    body = chat(tools=[{"type": "custom", "name": "g", "format": grammar}])
+    assert body.tools is not None
+    function = body.tools[0].function
+    assert function.strict
+    assert function.parameters is not None
+    assert function.parameters["properties"]["input"] == {"type": "string", "pattern": "^(?:[ab]+|c)$"}
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"input": []}, "input"),
+    ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input"),
+    ({"input": [{"type": "web_search_call", "id": "ws_1"}]}, "input[0]"),
+    ({"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]}, "input[0].content[0]"),
+    ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input[0].content[0]"),
+    ({"input": [{"role": "system", "content": [{"type": "input_image", "image_url": "x"}]}]}, "input[0]"),
+    ({"input": [OUTPUT]}, "input"),
+    ({"input": [CALL, {"role": "user", "content": "and?"}, OUTPUT]}, "input"),
+    ({"tools": [{"type": "web_search"}]}, "tools[0]"),
+    ({"tools": [{**FUNCTION, "parameters": {"type": "array"}}]}, "tools[0].parameters"),
+    ({"tools": [FUNCTION, FUNCTION]}, "tools"),
+    (
+        {
+            "tools": [
+                {"type": "custom", "name": "g", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}}
+            ]
+        },
+        "tools[0].format.syntax",
+    ),
+    ({"tool_choice": {"type": "function", "name": "missing"}, "tools": [FUNCTION]}, "tool_choice"),
+    ({"tool_choice": {"type": "file_search"}, "tools": [FUNCTION]}, "tool_choice"),
+    ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format.schema"),
+    ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": 3}}}}, "text.format.schema"),
+    ({"temperature": 3}, "temperature"),
+    ({"stream_options": {}}, "stream_options"),
+    ({"prompt": {"id": "p"}}, "prompt"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param"), REFUSED)
+def test_a_refusal_names_the_field(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        chat(**{"given": fields.get("input", "hi")} | {name: each for name, each in fields.items() if name != "input"})
+    assert refused.value.param == param
+    assert "messages[" not in str(refused.value)
+
+
+def test_fields_of_chat_completions_have_names_in_responses() -> None:
+    assert param_of("messages[1].content[0].image_url.url") == "input"
+    assert param_of("response_format.json_schema.schema") == "text.format.schema"
+    assert param_of("max_completion_tokens") == "max_output_tokens"
+    assert param_of("model") == "model"
+    assert param_of(None) is None
