@@ -64,6 +64,8 @@ from router.producer.reply_reader import ReplySource
 from router.timings import Timings
 from runtime.lifecycle import StartupError
 from stored_objects.addresses import AddressSigner
+from stored_objects.documents.project_documents import StoredDocuments
+from stored_objects.documents.sweeper import DocumentSweeper
 from stored_objects.objects import StoredObjects
 from stored_objects.sweeper import ObjectSweeper
 
@@ -82,6 +84,7 @@ class GatewayServices:
     limits: RateLimiter
     objects: StoredObjects
     addresses: AddressSigner
+    documents: StoredDocuments
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
     timings: Timings = field(default_factory=Timings)
 
@@ -157,6 +160,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         limits=services.limits,
         objects=services.objects,
         addresses=services.addresses,
+        documents=services.documents,
         metrics=metrics,
         timings=timings,
         unauthenticated=UnauthenticatedConnections(settings.max_strangers),
@@ -179,6 +183,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, gateway.limits.run())),
         asyncio.create_task(_supervise(gateway, gateway.billing.run())),
         asyncio.create_task(_supervise(gateway, ObjectSweeper(gateway.objects).run())),
+        asyncio.create_task(_supervise(gateway, DocumentSweeper(gateway.documents.kinds).run())),
     ]
     try:
         # Until every worker has sent a heartbeat, their models would be unknown (404).

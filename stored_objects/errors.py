@@ -3,6 +3,7 @@
 StoredObjectError
 ├── BlobTooLarge, StorageQuotaExceeded, UnacceptableMediaType
 ├── BlobNotFound, BlobCorrupt, BlobsUnavailable
+├── DocumentNotFound
 └── AddressForged, AddressExpired
 """
 
@@ -45,6 +46,13 @@ class BlobCorrupt(StoredObjectError):
 
 class BlobsUnavailable(StoredObjectError):
     """The folder or S3 bucket of blobs can't be read or written; the outcome of a write is unknown."""
+
+
+class DocumentNotFound(StoredObjectError):
+    """The project has no document with this id: it never existed, has expired or was deleted, or is another's."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"No object with the id '{id[:128]}' was found.")
 
 
 class AddressForged(StoredObjectError):

@@ -1,4 +1,4 @@
-"""Factory of the `StoredObjects` service: connects blobs (a folder or S3) to documents and counts in MongoDB."""
+"""Factories of `StoredObjects` (blobs in a folder or S3, documents in MongoDB) and of `StoredDocuments`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from auth_billing.errors import StoreUnavailable
 from auth_billing.store.connection import StoreConnection
 from runtime.lifecycle import StartupError
 from stored_objects.blobs import Blobs
+from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
 from stored_objects.metrics import ObjectMetrics
 from stored_objects.objects import StoredObjects
 from stored_objects.quota import StorageQuotas
-from stored_objects.settings import BlobSettings
+from stored_objects.settings import BlobSettings, DocumentSettings
+from stored_objects.store import documents
 from stored_objects.store.byte_counts import MongoByteCounts
+from stored_objects.store.documents import MongoDocumentStore
 from stored_objects.store.indexes import create_indexes
 from stored_objects.store.objects import MongoObjectStore
 
@@ -36,18 +39,24 @@ def stored_objects(
     Raises:
         StartupError: a setting of the blobs is wrong.
     """
-    documents = MongoObjectStore(connection)
+    records = MongoObjectStore(connection)
     quotas = StorageQuotas(
         MongoByteCounts(connection),
-        documents,
+        records,
         per_owner=settings.blobs_per_person_mib * MIB,
         per_organisation=settings.blobs_per_organisation_mib * MIB,
     )
-    return StoredObjects(blobs_of(settings, home), documents, quotas, ObjectMetrics(registry))
+    return StoredObjects(blobs_of(settings, home), records, quotas, ObjectMetrics(registry))
+
+
+def stored_documents(settings: DocumentSettings, connection: StoreConnection) -> StoredDocuments:
+    """Create the services of the installation's project documents; reads and writes nothing yet."""
+    retention = Retention(settings.stored_days, settings.stored_days_by_project)
+    return StoredDocuments(ProjectDocuments(MongoDocumentStore(connection, documents.COMPLETIONS), retention))
 
 
 async def prepare(objects: StoredObjects, connection: StoreConnection) -> None:
-    """Create MongoDB's indexes of stored objects and check that blobs can be written.
+    """Create MongoDB's indexes of stored objects and project documents, and check that blobs can be written.
 
     Call it once before the first request.
 

@@ -1,12 +1,27 @@
-"""Settings of stored objects: where blobs are, their largest size and the quotas; read once at start-up.
+"""Settings of stored objects: where blobs are, largest sizes, quotas, days of documents; read once at start-up.
 
 Every process imports this module to know the names of all settings, so it must not import fsspec.
 """
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class DocumentSettings(BaseSettings):
+    """Settings of the documents that projects keep, such as stored chat completions."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_", frozen=True, extra="forbid")
+
+    stored_days: int = Field(
+        30, ge=1, le=36_500, description="Days for which what a project stores, such as chat completions, is kept"
+    )
+    stored_days_by_project: dict[str, Annotated[int, Field(ge=1, le=36_500)]] = Field(
+        {}, description='Days of single projects, as JSON: {"proj_abc": 7}'
+    )
 
 
 class BlobSettings(BaseSettings):

@@ -27,6 +27,7 @@ from router.model_registry import ModelRegistry
 from router.producer.reply_inbox import ReplyInbox
 from router.timings import Timings
 from stored_objects.addresses import AddressSigner
+from stored_objects.documents.project_documents import StoredDocuments
 from stored_objects.objects import StoredObjects
 
 
@@ -51,6 +52,7 @@ class Gateway:
     limits: RateLimiter
     objects: StoredObjects
     addresses: AddressSigner
+    documents: StoredDocuments
     metrics: GatewayMetrics
     timings: Timings
     unauthenticated: UnauthenticatedConnections

@@ -54,6 +54,7 @@ from stored_objects.errors import (
     BlobNotFound,
     BlobsUnavailable,
     BlobTooLarge,
+    DocumentNotFound,
     StorageQuotaExceeded,
     StoredObjectError,
 )
@@ -153,6 +154,7 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
     StoredObjectError: HttpError(500, _SERVER, None, message=_INTERNAL),
     BlobTooLarge: HttpError(413, _REQUEST, "file_too_large"),
     StorageQuotaExceeded: HttpError(429, _QUOTA, "insufficient_quota", should_retry=False, message=_TOO_MUCH_STORED),
+    DocumentNotFound: HttpError(404, _REQUEST, "not_found"),
     BlobNotFound: HttpError(404, _REQUEST, "not_found", message=_NO_FILE),
     BlobsUnavailable: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=errors.BrokerDown.message),
     AddressForged: HttpError(403, _REQUEST, "invalid_signature", message=_FORGED),

@@ -75,7 +75,7 @@ def settings_classes() -> list[type[BaseSettings]]:
     from gateway.settings import GatewaySettings  # noqa: PLC0415
     from inference_worker.settings import WorkerSettings  # noqa: PLC0415
     from proxy.settings import ProxySettings  # noqa: PLC0415
-    from stored_objects.settings import BlobSettings  # noqa: PLC0415
+    from stored_objects.settings import BlobSettings, DocumentSettings  # noqa: PLC0415
 
     return [
         LauncherSettings,
@@ -83,6 +83,7 @@ def settings_classes() -> list[type[BaseSettings]]:
         ChatSettings,
         OidcSettings,
         BlobSettings,
+        DocumentSettings,
         WorkerSettings,
         ProxySettings,
         AssistantSettings,

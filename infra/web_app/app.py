@@ -40,8 +40,8 @@ from router.rabbitmq_bus import check_amqp_url, rabbitmq_bus
 from runtime.lifecycle import StartupError
 from stored_objects.addresses import AddressSigner, address_key
 from stored_objects.objects import StoredObjects
-from stored_objects.services import prepare, stored_objects
-from stored_objects.settings import BlobSettings
+from stored_objects.services import prepare, stored_documents, stored_objects
+from stored_objects.settings import BlobSettings, DocumentSettings
 
 API = "/v1"
 
@@ -59,6 +59,7 @@ def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings)
         access.rate_limiter(settings.gateway_id, settings.default_limits),
         objects,
         AddressSigner(address_key(access.pepper)),
+        stored_documents(environment.load(DocumentSettings), access.connection),
         metrics=registry,
         timings=access.timings,
     )

@@ -1,13 +1,13 @@
-"""Creates the MongoDB indexes of stored objects at start-up; existing ones are kept."""
+"""Creates the MongoDB indexes of stored objects and project documents at start-up; existing ones are kept."""
 
 from __future__ import annotations
 
 from auth_billing.store.connection import StoreConnection
-from stored_objects.store import objects
+from stored_objects.store import documents, objects
 
 
 async def create_indexes(connection: StoreConnection) -> None:
-    """Create the indexes of the collection of stored objects; existing ones are kept.
+    """Create the indexes of the collections of stored objects and of project documents; existing ones are kept.
 
     Raises:
         StoreUnavailable: the store does not answer.
@@ -15,3 +15,8 @@ async def create_indexes(connection: StoreConnection) -> None:
     collection = connection.durable(objects.COLLECTION)
     await collection.create_index([("kept", 1), ("expires", 1)])
     await collection.create_index([("organisation", 1), ("requester", 1)])
+    for name in documents.COLLECTIONS:
+        collection = connection.durable(name)
+        in_order = [("organisation", 1), ("project", 1), ("parent", 1), ("created", 1), ("_id", 1)]
+        await collection.create_index(in_order)
+        await collection.create_index([("expires", 1)])

@@ -11,10 +11,12 @@ from prometheus_client import CollectorRegistry
 
 from stored_objects.addresses import AddressSigner, address_key
 from stored_objects.blobs import Blobs
+from stored_objects.documents.project_documents import StoredDocuments
 from stored_objects.metrics import ObjectMetrics
 from stored_objects.objects import StoredObjects
 from stored_objects.quota import ByteCount, ByteCounts, CountSubject, StorageQuotas
 from stored_objects.records import RECORD_BYTES, ObjectOwner, ObjectState, ObjectStore, StoredObject
+from tests.fakes.project_documents import stored_documents
 
 MIB = 2**20
 ADDRESS_KEY = address_key(b"pepper of the tests" * 2)
@@ -139,6 +141,6 @@ def stored_objects(
     return StoredObjects(blobs, documents, quotas, ObjectMetrics(CollectorRegistry()), clock=clock)
 
 
-def object_services(clock: Callable[[], float] = time.time) -> tuple[StoredObjects, AddressSigner]:
-    """Stored objects in memory and the signer of their addresses, for `GatewayServices`."""
-    return stored_objects(clock=clock), AddressSigner(ADDRESS_KEY, clock)
+def object_services(clock: Callable[[], float] = time.time) -> tuple[StoredObjects, AddressSigner, StoredDocuments]:
+    """Stored objects in memory, the signer of their addresses, and project documents, for `GatewayServices`."""
+    return stored_objects(clock=clock), AddressSigner(ADDRESS_KEY, clock), stored_documents(clock)

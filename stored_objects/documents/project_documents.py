@@ -1,0 +1,149 @@
+"""Services that keep one kind of project documents each: identity, owner, expiry, pages and erasure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from stored_objects.documents.records import DocumentQuery, DocumentStore, ProjectDocument, ProjectOwner
+from stored_objects.errors import DocumentNotFound
+
+DAY = 86_400.0
+TICK = 1e-6
+"""Seconds between documents that are created together, so that their order is kept."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Number of days for which documents are kept, by project."""
+
+    days: int
+    by_project: Mapping[str, int] = field(default_factory=dict)
+    """Days of the projects, by id, that differ from `days`."""
+
+    def seconds(self, project: str) -> float:
+        """Return the seconds for which a document of the project with this id is kept."""
+        return self.by_project.get(project, self.days) * DAY
+
+
+@dataclass(frozen=True)
+class NewDocument:
+    """A document to be stored; the fields are those of `ProjectDocument`."""
+
+    id: str
+    content: bytes
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    parent: str = ""
+
+
+@dataclass(frozen=True)
+class DocumentPage:
+    """One page of a list of documents."""
+
+    documents: list[ProjectDocument]
+    has_more: bool
+    """Whether further documents follow."""
+
+
+class ProjectDocuments:
+    """Keeps the documents of one kind. Methods raise `StoreUnavailable` (of `auth_billing`) if the store is away."""
+
+    def __init__(self, store: DocumentStore, retention: Retention, *, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._retention = retention
+        self._clock = clock
+
+    async def add(self, owner: ProjectOwner, *new: NewDocument) -> list[ProjectDocument]:
+        """Store documents of `owner`, at least one, in this order, and return them: one write for all of them."""
+        now = self._clock()
+        expires = now + self._retention.seconds(owner.project)
+        documents = [
+            ProjectDocument(
+                each.id,
+                owner.organisation,
+                owner.project,
+                created=now + number * TICK,
+                expires=expires,
+                content=each.content,
+                metadata=dict(each.metadata),
+                model=each.model,
+                parent=each.parent,
+            )
+            for number, each in enumerate(new)
+        ]
+        await self._store.insert(documents)
+        return documents
+
+    async def update(self, document: ProjectDocument) -> None:
+        """Replace the stored content and metadata of a document of its owner.
+
+        Raises:
+            DocumentNotFound: it was deleted, or has expired.
+        """
+        if not await self._store.replace(document):
+            raise DocumentNotFound(document.id)
+
+    async def find(self, owner: ProjectOwner, id: str) -> ProjectDocument:
+        """Return one document of `owner`, by id.
+
+        Raises:
+            DocumentNotFound: the owner has none with this id; other owners' are not found either.
+        """
+        found = await self._store.find(owner, id, self._clock())
+        if found is None:
+            raise DocumentNotFound(id)
+        return found
+
+    async def page(self, owner: ProjectOwner, query: DocumentQuery, after: str | None = None) -> DocumentPage:
+        """Return the page of the owner's documents that follows the one with the id `after` (`None`: the first page).
+
+        Raises:
+            DocumentNotFound: the owner has no document `after`.
+        """
+        last = None if after is None else await self.find(owner, after)
+        one_more = replace(query, limit=query.limit + 1, after=last)
+        found = await self._store.page(owner, one_more, self._clock())
+        return DocumentPage(found[: query.limit], has_more=len(found) > query.limit)
+
+    async def all(self, owner: ProjectOwner, parent: str, limit: int) -> Sequence[ProjectDocument]:
+        """Return the items of the document `parent` of `owner`, oldest first, at most the latest `limit`."""
+        query = DocumentQuery(limit=limit, order="desc", parent=parent)
+        return (await self._store.page(owner, query, self._clock()))[::-1]
+
+    async def set_metadata(self, owner: ProjectOwner, id: str, metadata: Mapping[str, str]) -> ProjectDocument:
+        """Replace the metadata of one document of `owner`, and return the document.
+
+        Raises:
+            DocumentNotFound: the owner has none with this id.
+        """
+        if not await self._store.set_metadata(owner, id, metadata, self._clock()):
+            raise DocumentNotFound(id)
+        return await self.find(owner, id)
+
+    async def delete(self, owner: ProjectOwner, id: str) -> None:
+        """Erase one document of `owner` and its items.
+
+        Raises:
+            DocumentNotFound: the owner has none with this id.
+        """
+        if not await self._store.delete(owner, id):
+            raise DocumentNotFound(id)
+
+    async def delete_expired(self, limit: int) -> int:
+        """Erase up to `limit` documents of all owners that have expired, and return their number."""
+        return await self._store.delete_expired(self._clock(), limit)
+
+
+@dataclass(frozen=True)
+class StoredDocuments:
+    """The services of all kinds of project documents of an installation."""
+
+    completions: ProjectDocuments
+    """Chat completions with `store`."""
+
+    @property
+    def kinds(self) -> list[ProjectDocuments]:
+        """The service of each kind, for a sweep."""
+        return [self.completions]

@@ -1,0 +1,95 @@
+"""Records of the documents that projects keep, and the interface of the stores that hold one kind of them each.
+
+Every method names the owner, so documents of other projects are never found. Times are Unix seconds. Each method of
+the port raises `StoreUnavailable` when the store does not answer in time, and may be repeated then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+Order = Literal["asc", "desc"]
+
+
+@dataclass(frozen=True)
+class ProjectOwner:
+    """The owner of a document: a project in an organisation, whose API keys all share it."""
+
+    organisation: str
+    project: str
+    """Id of the project; "" for callers of the organisation that belong to none."""
+
+
+@dataclass(frozen=True)
+class ProjectDocument:
+    """A document of one kind that a project keeps until it expires or is deleted."""
+
+    id: str
+    organisation: str
+    project: str
+    created: float
+    """Time of creation, by which lists are ordered."""
+    expires: float
+    content: bytes
+    """The object as JSON, without its metadata."""
+    metadata: dict[str, str] = field(default_factory=dict)
+    """Pairs that the client attached; a key has no control characters."""
+    model: str = ""
+    """Model that answered, by which lists can be filtered; "" if the document has none."""
+    parent: str = ""
+    """Id of the document that this one is an item of; "" if it is none."""
+
+    @property
+    def owner(self) -> ProjectOwner:
+        """Owner of the document: its project and organisation."""
+        return ProjectOwner(self.organisation, self.project)
+
+
+@dataclass(frozen=True)
+class DocumentQuery:
+    """Which documents of a project to list, in which order, and how many."""
+
+    limit: int
+    order: Order = "asc"
+    """Order of the times of creation."""
+    after: ProjectDocument | None = None
+    """Document that the page follows; `None`: the page is the first one."""
+    model: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Pairs that each of the documents must have."""
+    parent: str = ""
+    """Id of the document whose items are listed."""
+
+
+class DocumentStore(Protocol):
+    """Interface of the store of one kind of project documents. `now` excludes documents that have expired."""
+
+    async def insert(self, documents: Sequence[ProjectDocument]) -> None:
+        """Insert new documents, at least one; repeatable, for a document that is stored already is not changed."""
+        ...
+
+    async def replace(self, document: ProjectDocument) -> bool:
+        """Replace content, metadata and expiry of one document of its owner; return false if there is none."""
+        ...
+
+    async def find(self, owner: ProjectOwner, id: str, now: float) -> ProjectDocument | None:
+        """Return one document of `owner`; `None` if there is none with this id."""
+        ...
+
+    async def page(self, owner: ProjectOwner, query: DocumentQuery, now: float) -> list[ProjectDocument]:
+        """Return the documents of `owner` that match `query`, in its order, at most `query.limit`."""
+        ...
+
+    async def set_metadata(self, owner: ProjectOwner, id: str, metadata: Mapping[str, str], now: float) -> bool:
+        """Replace the metadata of one document of `owner`; return false if there is none with this id."""
+        ...
+
+    async def delete(self, owner: ProjectOwner, id: str) -> bool:
+        """Erase one document of `owner`, and the documents that are its items; return false if there is none."""
+        ...
+
+    async def delete_expired(self, now: float, limit: int) -> int:
+        """Erase up to `limit` documents of any owner that expired before `now`, and return their number."""
+        ...

@@ -1,0 +1,140 @@
+"""Documents of projects, in memory and in MongoDB: owners, pages, filters, expiry and erasure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stored_objects.documents.project_documents import DAY, DocumentPage, NewDocument, ProjectDocuments, Retention
+from stored_objects.documents.records import DocumentQuery, DocumentStore, ProjectOwner
+from stored_objects.errors import DocumentNotFound
+from stored_objects.store.documents import COMPLETIONS, MongoDocumentStore
+from tests.fakes.project_documents import DictDocumentStore
+from tests.stored_objects.conftest import Clock
+
+OURS, THEIRS = ProjectOwner("org-1", "proj-1"), ProjectOwner("org-1", "proj-2")
+ELSEWHERE = ProjectOwner("org-2", "proj-1")
+CONTENT = b'{"$ref": "#/a.b", "text": "\\u0000\xc3\xb3"}'
+
+
+@pytest.fixture(params=["memory", pytest.param("store", marks=pytest.mark.store)])
+def store(request: pytest.FixtureRequest) -> DocumentStore:
+    if request.param == "memory":
+        return DictDocumentStore()
+    return MongoDocumentStore(request.getfixturevalue("connection"), COMPLETIONS)
+
+
+@pytest.fixture
+def documents(store: DocumentStore, clock: Clock) -> ProjectDocuments:
+    return ProjectDocuments(store, Retention(30, {"proj-2": 7}), clock=clock)
+
+
+def ids(page: DocumentPage) -> list[str]:
+    return [each.id for each in page.documents]
+
+
+async def test_a_document_is_found_as_it_was_stored(documents: ProjectDocuments, clock: Clock) -> None:
+    metadata = {"key=a": "b\nc=d", "": ""}
+    (stored,) = await documents.add(OURS, NewDocument("a", CONTENT, metadata, model="m"))
+    assert (stored.created, stored.expires) == (clock.now, clock.now + 30 * DAY)
+    found = await documents.find(OURS, "a")
+    assert found == stored
+    assert (found.content, found.metadata, found.owner) == (CONTENT, metadata, OURS)
+
+
+async def test_other_projects_can_not_tell_that_it_exists(documents: ProjectDocuments) -> None:
+    (stored,) = await documents.add(OURS, NewDocument("a", b"{}"))
+    for owner in (THEIRS, ELSEWHERE, ProjectOwner("org-1", "")):
+        for id in ("a", "unknown"):
+            with pytest.raises(DocumentNotFound):
+                await documents.find(owner, id)
+            with pytest.raises(DocumentNotFound):
+                await documents.set_metadata(owner, id, {"a": "b"})
+            with pytest.raises(DocumentNotFound):
+                await documents.page(owner, DocumentQuery(limit=1), after=id)
+            with pytest.raises(DocumentNotFound):
+                await documents.delete(owner, id)
+        with pytest.raises(DocumentNotFound):
+            await documents.update(replace(stored, organisation=owner.organisation, project=owner.project))
+        assert ids(await documents.page(owner, DocumentQuery(limit=10))) == []
+    assert await documents.find(OURS, "a") == stored
+
+
+async def test_pages_follow_each_other_in_both_orders(documents: ProjectDocuments, clock: Clock) -> None:
+    await documents.add(OURS, *(NewDocument(id, b"{}") for id in "cab"))
+    clock.now += 1
+    await documents.add(OURS, NewDocument("d", b"{}"))
+    await documents.add(THEIRS, NewDocument("e", b"{}"))
+    await documents.add(OURS, NewDocument("f", b"{}", parent="d"))
+    first = await documents.page(OURS, DocumentQuery(limit=3))
+    assert (ids(first), first.has_more) == (["c", "a", "b"], True)
+    last = await documents.page(OURS, DocumentQuery(limit=3), after="b")
+    assert (ids(last), last.has_more) == (["d"], False)
+    newest = await documents.page(OURS, DocumentQuery(limit=2, order="desc"))
+    assert (ids(newest), newest.has_more) == (["d", "b"], True)
+    assert ids(await documents.page(OURS, DocumentQuery(limit=2, order="desc"), after="b")) == ["a", "c"]
+    assert ids(await documents.page(OURS, DocumentQuery(limit=2, parent="d"))) == ["f"]
+
+
+async def test_lists_are_filtered_by_model_and_whole_pairs(documents: ProjectDocuments) -> None:
+    await documents.add(
+        OURS,
+        NewDocument("a", b"{}", {"k": "v", "l": "w"}, model="m"),
+        NewDocument("b", b"{}", {"k": "v2"}, model="m"),
+        NewDocument("c", b"{}", {"k": "v"}, model="n"),
+    )
+
+    async def found(**filters: object) -> list[str]:
+        return ids(await documents.page(OURS, DocumentQuery(limit=10, **filters)))  # type: ignore[arg-type]
+
+    assert await found(model="m") == ["a", "b"]
+    assert await found(metadata={"k": "v"}) == ["a", "c"]
+    assert await found(metadata={"k": "v", "l": "w"}) == ["a"]
+    assert await found(metadata={"k": "v"}, model="n") == ["c"]
+    assert await found(metadata={"k": ""}) == []
+
+
+async def test_changes_keep_the_rest(documents: ProjectDocuments) -> None:
+    (stored,) = await documents.add(OURS, NewDocument("a", b"{}", {"k": "v"}, model="m"))
+    changed = await documents.set_metadata(OURS, "a", {"l": "w"})
+    assert changed == replace(stored, metadata={"l": "w"})
+    await documents.update(replace(changed, content=CONTENT))
+    assert await documents.find(OURS, "a") == replace(changed, content=CONTENT)
+
+
+async def test_a_repeated_write_changes_nothing(documents: ProjectDocuments) -> None:
+    (stored,) = await documents.add(OURS, NewDocument("a", b"1"))
+    await documents.add(OURS, NewDocument("a", b"2"), NewDocument("b", b"3"))
+    assert await documents.find(OURS, "a") == stored
+    assert (await documents.find(OURS, "b")).content == b"3"
+
+
+async def test_a_deleted_document_is_erased_with_its_items(documents: ProjectDocuments, store: DocumentStore) -> None:
+    await documents.add(OURS, NewDocument("a", b"{}"), NewDocument("b", b"{}", parent="a"), NewDocument("c", b"{}"))
+    await documents.delete(OURS, "a")
+    for id in ("a", "b"):
+        assert await store.find(OURS, id, now=0.0) is None
+    with pytest.raises(DocumentNotFound):
+        await documents.delete(OURS, "a")
+    assert ids(await documents.page(OURS, DocumentQuery(limit=10))) == ["c"]
+
+
+async def test_each_project_has_its_retention(documents: ProjectDocuments, store: DocumentStore, clock: Clock) -> None:
+    await documents.add(OURS, NewDocument("a", b"{}"))
+    await documents.add(THEIRS, NewDocument("b", b"{}"), NewDocument("c", b"{}"))
+    clock.now += 7 * DAY
+    with pytest.raises(DocumentNotFound):
+        await documents.find(THEIRS, "b")
+    assert ids(await documents.page(THEIRS, DocumentQuery(limit=10))) == []
+    assert ids(await documents.page(OURS, DocumentQuery(limit=10))) == ["a"]
+    assert await documents.delete_expired(1) == 1
+    assert await documents.delete_expired(9) == 1
+    assert await documents.delete_expired(9) == 0
+    assert [await store.find(THEIRS, id, now=0.0) for id in "bc"] == [None, None]
+    assert await store.find(OURS, "a", now=0.0) is not None
+
+
+async def test_the_latest_items_are_read_in_order(documents: ProjectDocuments) -> None:
+    await documents.add(OURS, *(NewDocument(id, b"{}", parent="p") for id in "cab"))
+    assert [each.id for each in await documents.all(OURS, "p", limit=2)] == ["a", "b"]
