@@ -37,6 +37,8 @@ from router.usage_arithmetic import total
 HIGHEST = 9
 _DIGITS = {str(digit): digit for digit in range(HIGHEST + 1)}
 _GRAMMAR = Grammar(kind=GrammarKind.CHOICE, source=msgspec.json.encode(list(_DIGITS)).decode())
+GRADED_AT_ONCE = 8
+"""Most child jobs of a search at a time: the judge's queue on the broker is first in, first out for all tenants."""
 _ALTERNATIVES = 20
 """Most probable tokens whose probabilities are asked for."""
 _QUESTION = (
@@ -91,12 +93,13 @@ async def grades_of(command: Score, attempt: SearchAttempt, children: ChildJobs,
         ChildJobError: a child job has failed; the others are cancelled.
     """
     job = msgspec.structs.replace(attempt.job, deadline=deadline)
-    reading = _Reading(command.max_tokens)
+    reading, places = _Reading(command.max_tokens), asyncio.Semaphore(GRADED_AT_ONCE)
 
     async def grade(index: int, steps: list[str]) -> None:
         request = _request(attempt, index, "".join(steps))
         started = partial(reading.start, index)
-        reading.graded[index] = await _graded(job, request, children, attempt.delivery.headers, started)
+        async with places:
+            reading.graded[index] = await _graded(job, request, children, attempt.delivery.headers, started)
 
     grading = [asyncio.create_task(grade(index, steps)) for index, steps in enumerate(command.texts)]
     try:

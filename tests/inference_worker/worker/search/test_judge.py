@@ -11,7 +11,7 @@ import pytest
 
 from inference_worker.search.events import PathScore, Score, Scored, Unread
 from inference_worker.worker.search.attempt import SearchAttempt
-from inference_worker.worker.search.judge import grades_of
+from inference_worker.worker.search.judge import GRADED_AT_ONCE, grades_of
 from router.messages import (
     ChatPrompt,
     Delta,
@@ -52,9 +52,12 @@ class Judge:
         self._replies = replies
         self.asked: dict[str, ChildRequest] = {}
         self.closed: list[str] = []
+        self.most_open = 0
+        """Largest number of child jobs that were open at a time."""
 
     async def replies(self, job: Job, request: ChildRequest, headers: Any) -> Any:
         self.asked[request.step] = request
+        self.most_open = max(self.most_open, len(self.asked) - len(self.closed))
         assert (job.deadline, headers) == (5.0, Traced.headers)
         replies = self._replies[int(request.step.rpartition("-")[2])]
         try:
@@ -69,10 +72,13 @@ class Judge:
             self.closed.append(request.step)
 
 
-async def evaluated(judge: Judge, max_tokens: int = 60) -> Scored | Unread:
+TWO_PATHS = [["1 7 ", "2 "], [f"5 {SEPARATOR}"]]
+
+
+async def evaluated(judge: Judge, max_tokens: int = 60, texts: list[list[str]] = TWO_PATHS) -> Scored | Unread:
     search = msgspec.structs.replace(BEAM, judge=True)
     job = make_job(prompt=ChatPrompt(messages=MESSAGES), search=search, steps=[STEP], deadline=9.0)
-    command = Score([3, 4], [["1 7 ", "2 "], [f"5 {SEPARATOR}"]], max_tokens)
+    command = Score([*range(len(texts))], texts, max_tokens)
     attempt = SearchAttempt(job, cast(Delivery, Traced()))
     return await grades_of(command, attempt, cast(ChildJobs, judge), deadline=5.0)
 
@@ -141,3 +147,11 @@ async def test_an_error_of_one_child_job_ends_the_others() -> None:
     with pytest.raises(WorkerLost):
         await graded(judge)
     assert sorted(judge.closed) == ["v1-0", "v1-1"]
+
+
+async def test_a_search_has_few_jobs_at_a_time_in_the_judges_queue() -> None:
+    replies: list[Reply | Exception] = [said("9"), FINISHED]
+    judge = Judge(*[replies] * 40)
+    scored = await evaluated(judge, 40 * 30, [[str(path)] for path in range(40)])
+    assert scored == Scored([score(1.0)] * 40, tokens=40 * 30, written=40)
+    assert judge.most_open == GRADED_AT_ONCE
