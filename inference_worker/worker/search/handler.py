@@ -124,9 +124,8 @@ class SearchHandler(GenerationHandler):
             self._metrics.discarded_tokens.inc(event.tokens)
             return
         self.tokens += event.tokens
-        if not attempt.steps:
-            cached = min(event.cached_tokens, attempt.request.prompt_tokens if attempt.request else 0)
-            attempt.cached_tokens = max(attempt.cached_tokens, cached)
+        if event.cached_tokens and not attempt.steps and _reads_prompt_alone(attempt, continuations.request):
+            attempt.cached_tokens = max(attempt.cached_tokens, event.cached_tokens)
         if continuations.push(event) and event.finish_reason is None:  # the engine detects neither separators nor stops
             self._engine.abort(event.request, event.choice)
         if (ended := continuations.ended()) is not None:
@@ -262,6 +261,11 @@ class SearchHandler(GenerationHandler):
             EngineJobHandler._count_finished(self, attempt)
         else:
             super()._count_finished(attempt)
+
+
+def _reads_prompt_alone(attempt: SearchAttempt, request: GenerationRequest) -> bool:
+    """Whether an engine request has the job's prompt alone: longer ones find in the cache what the first computed."""
+    return attempt.request is not None and request.prompt_tokens == attempt.request.prompt_tokens
 
 
 def _check(job: Job, search: Search) -> None:

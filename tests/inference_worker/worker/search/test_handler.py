@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from inference_worker.engine_protocol import TokenEvent
 from inference_worker.search.driver import SearchDriver
 from inference_worker.search.events import Compare, Compared
 from inference_worker.search.results import extract_results
@@ -42,7 +43,16 @@ from router.messages import (
     WorkerState,
 )
 from tests.fakes.fleet import Answer, Fleet, until
-from tests.fakes.search_workers import BEAM, LIKELY, VERIFIER, VOTE, PairWorker, SearchWorker, VerifierWorker
+from tests.fakes.search_workers import (
+    BEAM,
+    LIKELY,
+    VERIFIER,
+    VOTE,
+    BranchingEngine,
+    PairWorker,
+    SearchWorker,
+    VerifierWorker,
+)
 
 TOKENS = 60
 METHODS = [
@@ -52,6 +62,8 @@ METHODS = [
     VOTE,
     LIKELY,
 ]
+
+BY_MODEL = msgspec.structs.replace(VOTE, extract=Extraction(kind=ExtractionKind.MODEL))
 
 
 def steps(answer: Answer) -> list[Step]:
@@ -255,6 +267,44 @@ async def test_beam_search_by_likelihood_survives_a_crash_of_the_engine(fleet: F
     assert [step.data for step in steps(answer)] == [step.data for step in steps(expected)]
 
 
+def common(first: list[int], second: list[int]) -> int:
+    """The number of ids with which both lists begin."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((index for index, (one, other) in pairs if one != other), min(len(first), len(second)))
+
+
+class CachingEngine(BranchingEngine):
+    """Reports as cached the tokens of a prompt with which an earlier request began."""
+
+    def _count(self, counting: Any, choice: int) -> TokenEvent:
+        ids = counting.request.prompt_ids
+        earlier = self.kept[: self.kept.index(counting.request)]
+        cached = max((common(ids, each.prompt_ids) for each in earlier), default=0)
+        return msgspec.structs.replace(super()._count(counting, choice), cached_tokens=min(cached, len(ids) - 1))
+
+
+class CachingWorker(SearchWorker):
+    """A worker that searches, with a prefix cache."""
+
+    engine_type = CachingEngine
+
+
+@pytest.mark.parametrize(
+    "search",
+    [LIKELY, BY_MODEL, msgspec.structs.replace(BEAM, method=SearchMethod.LOOKAHEAD, lookahead_steps=2)],
+    ids=lambda search: search.method.value,
+)
+async def test_what_a_search_finds_of_its_own_prompt_in_the_cache_costs_the_full_price(
+    fleet: Fleet, search: Search
+) -> None:
+    await fleet.start_one(VerifierWorker, "verifier-1")
+    worker = await fleet.start_one(CachingWorker, "worker-1", step_time=0.001)
+    first, again = await undisturbed(fleet, search), await fleet.ask("again", TOKENS, search=search)
+    await again.read()
+    prompt = worker.engine.kept[0].prompt_ids
+    assert [answer.terminal.usage.cached_tokens for answer in (first, again)] == [0, len(prompt) - 1]  # type: ignore[union-attr]
+
+
 async def test_a_search_past_its_deadline_fails_and_stops(fleet: Fleet) -> None:
     verifier = await fleet.start_one(VerifierWorker, "verifier-1")
     worker = await fleet.start_one(SearchWorker, "worker-1", step_time=0.001)
@@ -448,9 +498,6 @@ async def test_a_search_without_budget_for_its_first_step_ends_at_once(fleet: Fl
     await answer.read()
     assert isinstance(answer.terminal, Finished)
     assert (answer.texts, answer.ends) == ([""], ["length"])
-
-
-BY_MODEL = msgspec.structs.replace(VOTE, extract=Extraction(kind=ExtractionKind.MODEL))
 
 
 async def test_the_model_reads_the_result_of_each_answer(fleet: Fleet) -> None:
