@@ -48,8 +48,11 @@ class EngineClient(ABC):
         """
 
     @abstractmethod
-    def kill(self) -> None:
-        """Kill the engine as if it had crashed: `reports` then raises `EngineDied`, and `start` can start it again."""
+    def kill(self, *, planned: bool = False) -> None:
+        """Kill the engine as if it had crashed: `reports` then raises `EngineDied`, and `start` can start it again.
+
+        If `planned`, to replace an engine that still computes, the other engines in its process are not blamed.
+        """
 
     @abstractmethod
     async def stop(self) -> None:

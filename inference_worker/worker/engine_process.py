@@ -55,6 +55,8 @@ class _Child:
     """Index of the engine in the process whose turn it is."""
     index: int
     """Index of this client's engine."""
+    planned_end: threading.Event
+    """Set when a client of the process kills it to replace its engine; shared by all clients."""
     ready: bool = False
     """Whether the child has reported `Ready`."""
 
@@ -118,13 +120,13 @@ class EngineProcess:
             target=self._target, args=(self._settings, theirs, computing), name="engine", daemon=True
         )
         process.start()
-        children = []
+        children, planned_end = [], threading.Event()
         pipes = zip(commands, reports, strict=True)
         for index, ((commands_in, commands_out), (reports_in, reports_out)) in enumerate(pipes):
             # Close the child's ends here, or neither process would see EOF when the other exits.
             commands_in.close()
             reports_out.close()
-            child = _Child(process, queue.SimpleQueue(), asyncio.Queue(), computing, index)
+            child = _Child(process, queue.SimpleQueue(), asyncio.Queue(), computing, index, planned_end)
             threading.Thread(target=_send, args=(commands_out, child.commands), name="to-engine", daemon=True).start()
             threading.Thread(
                 target=_receive,
@@ -213,13 +215,21 @@ class ProcessEngine(EngineClient):
             if isinstance(report, StepReport):
                 yield report
         if not self._stopping:
-            elsewhere = child.computing.value not in (engine_main.NOT_COMPUTING, child.index)
+            elsewhere = child.planned_end.is_set() or child.computing.value not in (
+                engine_main.NOT_COMPUTING,
+                child.index,
+            )
             await asyncio.to_thread(child.process.join, STOP_TIMEOUT)
             raise EngineDied(f"the engine process ended ({_exit_description(child.process)})", elsewhere=elsewhere)
 
-    def kill(self) -> None:
-        """Kill the engine's child process, as after a crash; `reports` then raises `EngineDied`."""
+    def kill(self, *, planned: bool = False) -> None:
+        """Kill the engine's child process, as after a crash; `reports` then raises `EngineDied`.
+
+        If `planned`, the crash is not blamed on the other engines in the process.
+        """
         if self._child is not None:
+            if planned:
+                self._child.planned_end.set()
             self._child.process.kill()
 
     async def stop(self) -> None:

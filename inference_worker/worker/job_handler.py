@@ -338,7 +338,7 @@ class EngineJobHandler(ABC, Generic[J]):
         if self._restart_policy.restart_due and not self._replacing:
             _log.warning("engine steps failed repeatedly, restarting the engine")
             self._replacing = True
-            self._engine.kill()
+            self._engine.kill(planned=True)
         self.load = report.load
         self._metrics.engine.load, self._metrics.engine.waiting = report.load, self._admission.waiting
         self._outbox.flush_due()

@@ -109,7 +109,7 @@ class CountingEngine(EngineClient):
         self._end()
         self._reports.put_nowait(None)
 
-    def kill(self) -> None:
+    def kill(self, *, planned: bool = False) -> None:
         """Crash, as after a kill by the worker."""
         self.die()
 

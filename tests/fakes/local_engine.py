@@ -55,7 +55,7 @@ class LocalEngine(EngineClient):
                 self._woken.clear()
             await asyncio.sleep(0)  # other tasks have their turn
 
-    def kill(self) -> None:
+    def kill(self, *, planned: bool = False) -> None:
         """End the engine as a crash."""
         self._dead = True
         self._woken.set()

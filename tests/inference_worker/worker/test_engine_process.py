@@ -38,7 +38,7 @@ READY = counting_ready(slots=4, max_model_len=64)
 
 
 class EchoEngine:
-    """Returns each request's prompt, a token per step; a first token of 99 kills the process."""
+    """Returns each request's prompt, a token per step; a token of 98 never ends its step, and 99 kills the process."""
 
     def __init__(self) -> None:
         self.left: dict[str, list[int]] = {}
@@ -71,6 +71,8 @@ class EchoEngine:
     def _next(self, request: str) -> TokenEvent:
         ids = self.left[request]
         token = ids.pop(0)
+        if token == 98:
+            time.sleep(600)
         if not ids:
             del self.left[request]
         finish: Literal["length"] | None = None if ids else "length"
@@ -237,6 +239,18 @@ async def test_a_crash_ends_both_engines_is_blamed_on_one_and_followed_by_one_st
         second.submit(request("b", [2]))
         assert await ids_until_done(first, {"a"}) == {"a": [1]}
         assert await ids_until_done(second, {"b"}) == {"b": [2]}
+
+
+async def test_the_planned_end_of_an_engine_is_not_blamed_on_the_requests_of_another() -> None:
+    async with echoing_pair() as (first, second), asyncio.timeout(20):
+        second.submit(request("a", [1, 98]))
+        async for report in second.reports():
+            if report.events:
+                break
+        first.kill(planned=True)
+        with pytest.raises(EngineDied) as innocent:
+            await ids_until_done(second, {"a"})
+        assert innocent.value.elsewhere
 
 
 async def test_the_process_ends_with_its_last_engine() -> None:
