@@ -36,6 +36,7 @@ from gateway.http.routes import (
     chat_completions,
     completions,
     embeddings,
+    files,
     health,
     images,
     mcp,
@@ -46,6 +47,7 @@ from gateway.http.routes import (
     responses,
     scores,
     tokenisation,
+    uploads,
 )
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.gateway_billing import GatewayBilling
@@ -66,8 +68,10 @@ from runtime.lifecycle import StartupError
 from stored_objects.addresses import AddressSigner
 from stored_objects.documents.project_documents import StoredDocuments
 from stored_objects.documents.sweeper import DocumentSweeper
+from stored_objects.files import ProjectFiles
 from stored_objects.objects import StoredObjects
 from stored_objects.sweeper import ObjectSweeper
+from stored_objects.uploads import Uploads
 
 _log = structlog.get_logger(__name__)
 
@@ -100,7 +104,7 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
     )
     app.state.gateway = assemble(services, settings)
     of_models = (chat_completions, responses, completions, embeddings, images, scores, tokenisation, models, mcp)
-    for routes in (*of_models, blobs, health, openapi, organization, operator):
+    for routes in (*of_models, files, uploads, blobs, health, openapi, organization, operator):
         app.include_router(routes.router)
     app.include_router(images.not_offered)
     app.add_middleware(RequestContext, metrics=app.state.gateway.metrics)
@@ -134,6 +138,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
     metrics.held.set_function(lambda: publish_queue.waiting)
     replies = ReplySource(services.bus, registry, timings, settings.no_worker_timeout)
     shared = GenerationServices(services.bus, inbox, registry, metrics, queues, publish_queue, timings, replies)
+    project_files = ProjectFiles(services.objects)
     billing = GatewayBilling(services.billing, services.bus, settings.gateway_id, metrics, timings)
     return Gateway(
         settings=settings,
@@ -159,6 +164,8 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         idempotent=IdempotentRequests(services.idempotency, services.bus, timings.idempotency_renewal_interval),
         limits=services.limits,
         objects=services.objects,
+        files=project_files,
+        uploads=Uploads(project_files),
         addresses=services.addresses,
         documents=services.documents,
         metrics=metrics,

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,15 +20,14 @@ from fsspec.implementations.local import LocalFileSystem
 
 from auth_billing.ids import ALPHABET, LENGTH, new_id
 from runtime.lifecycle import StartupError
+from stored_objects.blob_writers import DRAFT, BlobWriter, FileSystemWriter, FolderWriter
 from stored_objects.errors import BlobCorrupt, BlobNotFound, BlobsUnavailable, BlobTooLarge
 
 PREFIX = "blob_"
 CHUNK = 1024 * 1024
-"""Bytes that a stream reads at once."""
+"""Bytes that a stream reads or writes at once."""
 THREADS = 8
 """Reads and writes that run at the same time in one process."""
-DRAFT = ".part"
-"""Suffix of a file in a folder while it is written."""
 _ID = re.compile(rf"{PREFIX}[A-Za-z0-9]{{{LENGTH}}}")
 _FOLDER_LETTERS = 2
 """Letters of an id that name the blob's folder, so that no folder has too many files."""
@@ -81,7 +79,7 @@ class Blobs:
 
     Args:
         options: options of the fsspec file system, such as the credentials of S3.
-        max_bytes: the largest blob.
+        max_bytes: the largest blob that `put` writes.
 
     Raises:
         StartupError: the URL is malformed, or its file system is not installed.
@@ -120,8 +118,36 @@ class Blobs:
         """
         if len(content) > self.max_bytes:
             raise BlobTooLarge(len(content), self.max_bytes)
-        await self._run(self._write, self._path(blob), content)
-        return await self._run(BlobInfo.of, content)
+        return await self.write(blob, _pieces(content), max_bytes=self.max_bytes)
+
+    async def write(self, blob: str, chunks: AsyncIterable[bytes], *, max_bytes: int) -> BlobInfo:
+        """Write the content that `chunks` yields as the new blob with id `blob`, whole or not at all.
+
+        At most a few `CHUNK` of it are in memory. Return size and SHA-256.
+
+        Raises:
+            BlobTooLarge: the content exceeds `max_bytes`; nothing is written.
+            BlobsUnavailable: the write failed.
+            Exception: what `chunks` raises; nothing is written.
+        """
+        size, digest = 0, hashlib.sha256()
+        writer = await self._run(_in_place, self._writer, self._path(blob))
+
+        def add(content: bytes) -> None:
+            digest.update(content)
+            writer.add(content)
+
+        try:
+            async for content in _gathered(chunks):
+                size += len(content)
+                if size > max_bytes:
+                    raise BlobTooLarge(size, max_bytes)
+                await self._run(_in_place, add, content)
+            await self._run(_in_place, writer.commit)
+        except BaseException:
+            await asyncio.shield(self._run(writer.discard))
+            raise
+        return BlobInfo(size, digest.hexdigest())
 
     async def get(self, blob: str, info: BlobInfo) -> bytes:
         """Return the whole content of one blob, checked against `info`, its expected size and SHA-256.
@@ -194,14 +220,10 @@ class Blobs:
         random = blob.removeprefix(PREFIX)
         return f"{self._root}/{random[:_FOLDER_LETTERS]}/{blob}"
 
-    def _write(self, path: str, content: bytes) -> None:
-        try:
-            if isinstance(self._files, LocalFileSystem):
-                _write_file(path, content)
-            else:
-                self._files.pipe_file(path, content)  # one PUT: S3 shows an object when it is complete
-        except FileNotFoundError as error:
-            raise BlobsUnavailable(f"the folder or bucket is missing: {error}") from error
+    def _writer(self, path: str) -> BlobWriter:
+        if isinstance(self._files, LocalFileSystem):
+            return FolderWriter(path)
+        return FileSystemWriter(self._files, path)
 
     def _read(self, path: str, start: int, end: int) -> bytes:
         return bytes(self._files.cat_file(path, start=start, end=end))
@@ -237,26 +259,29 @@ class Blobs:
             return float(self._files.modified(path + DRAFT).timestamp())
 
 
-def _write_file(path: str, content: bytes) -> None:
-    """Write a draft and rename it: the file has all of `content` or does not exist, also after a power failure."""
-    folder, draft = os.path.dirname(path), path + DRAFT
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(draft, path)
-    _sync_folder(folder)
-    _sync_folder(os.path.dirname(folder))
+async def _pieces(content: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), CHUNK):
+        yield content[start : start + CHUNK]
 
 
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+async def _gathered(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """Join chunks to pieces of `CHUNK` bytes or a little more, since each is written by a call in a thread."""
+    gathered = bytearray()
+    async for chunk in chunks:
+        gathered += chunk
+        if len(gathered) >= CHUNK:
+            yield bytes(gathered)
+            gathered.clear()
+    if gathered:
+        yield bytes(gathered)
+
+
+def _in_place(call: Callable[..., ResultT], *arguments: Any) -> ResultT:
+    """Return the result of a call that writes a blob: a file that it does not find is the folder or the bucket."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        return call(*arguments)
+    except FileNotFoundError as error:
+        raise BlobsUnavailable(f"the folder or bucket is missing: {error}") from error
 
 
 def _translated(call: Callable[..., ResultT], *arguments: Any) -> ResultT:

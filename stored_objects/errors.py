@@ -1,7 +1,7 @@
 """Exceptions of stored objects: not found, too large, over quota, forged address, ...; the gateway maps them to HTTP.
 
 StoredObjectError
-├── BlobTooLarge, StorageQuotaExceeded, UnacceptableMediaType
+├── BlobTooLarge, StorageQuotaExceeded, UnacceptableMediaType, UnacceptableUpload
 ├── BlobNotFound, BlobCorrupt, BlobsUnavailable
 ├── DocumentNotFound
 └── AddressForged, AddressExpired
@@ -34,6 +34,14 @@ class StorageQuotaExceeded(StoredObjectError):
 
 class UnacceptableMediaType(StoredObjectError):
     """The media type of the content is malformed."""
+
+
+class UnacceptableUpload(StoredObjectError):
+    """A field of a request about an upload in parts has an unacceptable value; `param` names the field."""
+
+    def __init__(self, param: str, message: str) -> None:
+        super().__init__(message)
+        self.param = param
 
 
 class BlobNotFound(StoredObjectError):

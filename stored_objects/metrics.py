@@ -12,7 +12,9 @@ class ObjectMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         counter = partial(Counter, registry=registry)
-        self.stored = counter("headrace_objects_stored", "Images and files stored, by kind.", ["kind"])
+        self.stored = counter(
+            "headrace_objects_stored", "Images and files stored, by kind (image, file, part of a file).", ["kind"]
+        )
         self.stored_bytes = counter("headrace_objects_stored_bytes", "Bytes of the images and files stored.")
         self.swept = counter(
             "headrace_objects_swept",

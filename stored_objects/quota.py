@@ -63,11 +63,12 @@ class ByteCounts(Protocol):
 
 @dataclass(eq=False, repr=False)
 class StorageQuotas:
-    """Limits the bytes of each owner to `per_owner`, and of each organisation to `per_organisation`."""
+    """Limits the bytes of each person or API key, of each project's files, and of each organisation."""
 
     counts: ByteCounts
     objects: ObjectStore
     per_owner: int
+    per_project: int
     per_organisation: int
     clock: Callable[[], float] = time.time
 
@@ -78,7 +79,8 @@ class StorageQuotas:
             StorageQuotaExceeded: the owner or organisation would store more than allowed; nothing is counted.
         """
         own, shared = _subjects(owner)
-        await self._reserve(own, size + RECORD_BYTES, self.per_owner)
+        limit = self.per_project if owner.is_project else self.per_owner
+        await self._reserve(own, size + RECORD_BYTES, limit)
         try:
             await self._reserve(shared, size + RECORD_BYTES, self.per_organisation)
         except StorageQuotaExceeded:
@@ -87,8 +89,12 @@ class StorageQuotas:
 
     async def release(self, owner: ObjectOwner, size: int) -> None:
         """Subtract an object of `size` bytes from its owner's and organisation's counts; remove its document first."""
+        await self.shrink(owner, size + RECORD_BYTES)
+
+    async def shrink(self, owner: ObjectOwner, less: int) -> None:
+        """Subtract `less` bytes from the counts of an owner and its organisation, for an object that became smaller."""
         for subject in _subjects(owner):
-            await self.counts.add(subject, -(size + RECORD_BYTES), self.clock())
+            await self.counts.add(subject, -less, self.clock())
 
     async def used(self, subject: CountSubject) -> int:
         """Return the number of bytes that one owner or organisation has stored, by its count."""

@@ -12,20 +12,34 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+_PROJECT = "project:"
+
 
 @dataclass(frozen=True)
 class ObjectOwner:
-    """The owner of a stored object: a user, service account or API key (`Principal.requester`) in an organisation."""
+    """The owner of a stored object in an organisation: a user, service account or API key, or a project."""
 
     organisation: str
     requester: str
+    """`Principal.requester`; of an object that a project owns, `project:` and the project's id."""
+
+    @staticmethod
+    def of_project(organisation: str, project: str) -> ObjectOwner:
+        """Return the owner of the files of one project, which all API keys of the project share."""
+        return ObjectOwner(organisation, f"{_PROJECT}{project}")
+
+    @property
+    def is_project(self) -> bool:
+        """Whether the owner is a project."""
+        return self.requester.startswith(_PROJECT)
 
 
 class ObjectKind(StrEnum):
-    """Purpose of a stored object as users see it: an image or a file."""
+    """Purpose of a stored object as users see it: an image, a file, or a part of a file."""
 
     IMAGE = "image"
     FILE = "file"
+    PART = "part"
 
 
 class ObjectState(StrEnum):
@@ -37,8 +51,17 @@ class ObjectState(StrEnum):
 
 
 @dataclass(frozen=True)
+class ObjectPart:
+    """One part of an object's content: id, size in bytes and SHA-256 of the stored object that has these bytes."""
+
+    id: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
 class StoredObject:
-    """The document of a stored object; its bytes are the blob with the same id."""
+    """The document of a stored object; its bytes are the blob with the same id, or those of its parts."""
 
     id: str
     organisation: str
@@ -57,15 +80,49 @@ class StoredObject:
     """Ids of the conversations that keep the object."""
     kept: int = 0
     """Number of `references`."""
+    name: str = ""
+    """File name that the owner gave; never a path."""
+    purpose: str = ""
+    """What the owner says that a file is for, such as `batch`."""
+    lifetime: float = 0.0
+    """Seconds for which the file of an upload in parts is kept once it is complete."""
+    part_of: str = ""
+    """Id of the object that this one is a part of; empty: none."""
+    in_parts: bool = False
+    """Whether the content is that of `parts`, which this object keeps, instead of a blob."""
+    parts: list[ObjectPart] = field(default_factory=list)
+    """Parts of the content in order; empty while the object is pending."""
 
     @property
     def owner(self) -> ObjectOwner:
-        """Owner of the object: a person, service account or API key in an organisation."""
+        """Owner of the object: a person, service account, API key or project in an organisation."""
         return ObjectOwner(self.organisation, self.requester)
+
+    @property
+    def own_size(self) -> int:
+        """Bytes that count towards quotas: those of the object's own blob, since parts are counted themselves."""
+        return 0 if self.in_parts else self.size
 
     def is_available(self, now: float) -> bool:
         """Return whether the object can be read at Unix time `now`: complete, neither expired nor being deleted."""
         return self.state is ObjectState.READY and (self.kept > 0 or self.expires > now)
+
+
+@dataclass(frozen=True)
+class ObjectQuery:
+    """Selects a page of one owner's available objects of one kind, ordered by time of creation."""
+
+    owner: ObjectOwner
+    kind: ObjectKind
+    now: float
+    """Unix time at which the objects must not have expired."""
+    limit: int
+    purpose: str | None = None
+    """Purpose of the objects; `None`: any."""
+    after: StoredObject | None = None
+    """Last object of the previous page."""
+    descending: bool = True
+    """Newest first."""
 
 
 class ObjectStore(Protocol):
@@ -75,15 +132,27 @@ class ObjectStore(Protocol):
         """Insert the document of a new object in state pending; return false, without a change, if its id is taken."""
         ...
 
-    async def finish(self, id: str, sha256: str, expires: float) -> bool:
-        """Mark one pending object ready, with SHA-256 and expiry.
+    async def finish(self, record: StoredObject) -> bool:
+        """Replace the document of one pending object by that of the ready object `record`.
 
-        Return false if the sweeper has begun to delete it.
+        Return false, without a change, if it is not pending any more: it is being deleted.
         """
+        ...
+
+    async def abandon(self, id: str, now: float) -> bool:
+        """Mark one pending object as being deleted; return false if it is not pending."""
         ...
 
     async def find(self, owner: ObjectOwner, id: str) -> StoredObject | None:
         """Return the document of one object of `owner` in any state; `None` if there is none with this id."""
+        ...
+
+    async def listed(self, query: ObjectQuery) -> list[StoredObject]:
+        """Return the documents of the available objects that match `query`, in its order, at most `query.limit`."""
+        ...
+
+    async def parts_of(self, owner: ObjectOwner, id: str) -> list[StoredObject]:
+        """Return the documents of the objects of `owner` that are part of the object `id`, in any state."""
         ...
 
     async def find_signed(self, id: str) -> StoredObject | None:
@@ -130,7 +199,7 @@ class ObjectStore(Protocol):
     async def stored_bytes(self, organisation: str, requester: str | None) -> int:
         """Return the number of bytes that an owner, or if `requester` is `None` an organisation, stores.
 
-        The sum of the objects' sizes, plus `RECORD_BYTES` for each document.
+        The sum of the objects' own sizes, plus `RECORD_BYTES` for each document.
         """
         ...
 

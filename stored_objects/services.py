@@ -13,7 +13,7 @@ from runtime.lifecycle import StartupError
 from stored_objects.blobs import Blobs
 from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
 from stored_objects.metrics import ObjectMetrics
-from stored_objects.objects import StoredObjects
+from stored_objects.objects import FileLimits, StoredObjects
 from stored_objects.quota import StorageQuotas
 from stored_objects.settings import BlobSettings, DocumentSettings
 from stored_objects.store import documents
@@ -44,9 +44,11 @@ def stored_objects(
         MongoByteCounts(connection),
         records,
         per_owner=settings.blobs_per_person_mib * MIB,
+        per_project=settings.files_per_project_mib * MIB,
         per_organisation=settings.blobs_per_organisation_mib * MIB,
     )
-    return StoredObjects(blobs_of(settings, home), records, quotas, ObjectMetrics(registry))
+    limits = FileLimits(settings.file_max_mib * MIB, settings.upload_max_mib * MIB)
+    return StoredObjects(blobs_of(settings, home), records, quotas, ObjectMetrics(registry), limits)
 
 
 def stored_documents(settings: DocumentSettings, connection: StoreConnection) -> StoredDocuments:

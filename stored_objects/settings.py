@@ -47,6 +47,9 @@ class BlobSettings(BaseSettings):
     blobs_per_person_mib: int = Field(
         1024, ge=1, le=2**30, description="MiB of images and files that one person or API key may store"
     )
+    file_max_mib: int = Field(512, ge=1, le=8192, description="MiB of the largest file that one request uploads")
+    upload_max_mib: int = Field(8192, ge=1, le=2**20, description="MiB of the largest file that is uploaded in parts")
+    files_per_project_mib: int = Field(10_240, ge=1, le=2**30, description="MiB of files that one project may store")
     blobs_per_organisation_mib: int = Field(
         10_240, ge=1, le=2**30, description="MiB of images and files that one organisation may store"
     )

@@ -17,6 +17,8 @@ class Scope(StrEnum):
     IMAGES = "images"
     SCORES = "scores"
     """Score and rerank texts."""
+    FILES = "files"
+    """Upload, read and delete the project's files."""
     MODELS_READ = "models.read"
     """List models, retrieve one, and tokenise with the tokenizer of one."""
     ORGANIZATION_READ = "organization.read"
@@ -26,7 +28,15 @@ class Scope(StrEnum):
 
 
 PROJECT_SCOPES = frozenset(
-    {Scope.CHAT_COMPLETIONS, Scope.COMPLETIONS, Scope.EMBEDDINGS, Scope.IMAGES, Scope.SCORES, Scope.MODELS_READ}
+    {
+        Scope.CHAT_COMPLETIONS,
+        Scope.COMPLETIONS,
+        Scope.EMBEDDINGS,
+        Scope.IMAGES,
+        Scope.SCORES,
+        Scope.FILES,
+        Scope.MODELS_READ,
+    }
 )
 """All scopes that a project's key may have; also its default."""
 

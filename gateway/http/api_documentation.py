@@ -21,6 +21,7 @@ from gateway.openai.organization.request_bodies import BODIES
 from gateway.openai.query_parameters import QueryParameters, document_parameters
 
 _SCHEMAS = "#/components/schemas/"
+_FILE = {"type": "string", "format": "binary"}
 _ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorBody, "description": "Error of the request"},
     "5XX": {"model": ErrorBody, "description": "Error of the service"},
@@ -54,14 +55,26 @@ def document_route(
     return arguments
 
 
-def document_file_route(media_types: Sequence[str], *, query: type[QueryParameters]) -> dict[str, Any]:
+def document_form_route(answer: type[ApiModel], *, form: type[RequestBody] | None = None, file: str) -> dict[str, Any]:
+    """Return the arguments of a FastAPI route that document its response and its form.
+
+    The form has the fields of the model `form`, and in the field `file` a file.
+    """
+    schema = {} if form is None else form.model_json_schema(ref_template=_SCHEMAS + "{model}")
+    properties = {file: _FILE, **schema.get("properties", {})}
+    body = {"type": "object", "properties": properties, "required": [file, *schema.get("required", [])]}
+    arguments = document_route(answer)
+    arguments["openapi_extra"]["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": body}}}
+    return arguments
+
+
+def document_file_route(media_types: Sequence[str], *, query: type[QueryParameters] | None = None) -> dict[str, Any]:
     """Return the arguments of a FastAPI route that document its `query`, and as response a file of `media_types`."""
-    schema = {"type": "string", "format": "binary"}
-    content = {each.partition(";")[0]: {"schema": schema} for each in media_types}
+    content = {each.partition(";")[0]: {"schema": _FILE} for each in media_types}
     return {
         "responses": {200: {"description": "The file", "content": content}, **_ERRORS},
         "response_class": Response,
-        "openapi_extra": {"parameters": document_parameters(query)},
+        "openapi_extra": {} if query is None else {"parameters": document_parameters(query)},
     }
 
 

@@ -98,4 +98,5 @@ AuthorisedRerank = Annotated[AuthorisedRequest[RerankRequest], Security(_rerank_
 AuthorisedTokenisation = Annotated[AuthorisedRequest[TokenizeRequest], Security(_tokenisation_security)]
 AuthorisedDetokenisation = Annotated[AuthorisedRequest[DetokenizeRequest], Security(_detokenisation_security)]
 ImageCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.IMAGES))]
+FileCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.FILES))]
 ModelReader = Annotated[Principal, Security(ApiKeySecurity(Scope.MODELS_READ))]

@@ -28,7 +28,9 @@ from router.producer.reply_inbox import ReplyInbox
 from router.timings import Timings
 from stored_objects.addresses import AddressSigner
 from stored_objects.documents.project_documents import StoredDocuments
+from stored_objects.files import ProjectFiles
 from stored_objects.objects import StoredObjects
+from stored_objects.uploads import Uploads
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Gateway:
     idempotent: IdempotentRequests
     limits: RateLimiter
     objects: StoredObjects
+    files: ProjectFiles
+    uploads: Uploads
     addresses: AddressSigner
     documents: StoredDocuments
     metrics: GatewayMetrics

@@ -57,6 +57,7 @@ from stored_objects.errors import (
     DocumentNotFound,
     StorageQuotaExceeded,
     StoredObjectError,
+    UnacceptableUpload,
 )
 
 
@@ -155,6 +156,7 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
     BlobTooLarge: HttpError(413, _REQUEST, "file_too_large"),
     StorageQuotaExceeded: HttpError(429, _QUOTA, "insufficient_quota", should_retry=False, message=_TOO_MUCH_STORED),
     DocumentNotFound: HttpError(404, _REQUEST, "not_found"),
+    UnacceptableUpload: HttpError(400, _REQUEST, "invalid_value"),
     BlobNotFound: HttpError(404, _REQUEST, "not_found", message=_NO_FILE),
     BlobsUnavailable: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=errors.BrokerDown.message),
     AddressForged: HttpError(403, _REQUEST, "invalid_signature", message=_FORGED),

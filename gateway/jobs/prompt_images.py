@@ -1,4 +1,4 @@
-"""Reads the images of a chat completion, from data URLs and from signed URLs of the caller's stored objects.
+"""Reads the images of a chat completion: data URLs, signed URLs of stored objects, and files of the caller's project.
 
 Nothing is fetched from other addresses. Sizes are checked by the files' headers; only a worker's confined process
 decodes them. The job carries the files, so their total size is limited.
@@ -19,9 +19,11 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import image_urls
 from stored_objects.addresses import PATH, AddressSigner
 from stored_objects.errors import AddressExpired, AddressForged, BlobNotFound
+from stored_objects.files import FILE_PREFIX, ProjectFiles
 from stored_objects.image_header import read_image_header
 from stored_objects.objects import StoredObjects
 from stored_objects.prompt_image_limits import MAX_PIXELS, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
+from stored_objects.records import ObjectOwner, StoredObject
 
 INLINE_CHARACTERS = 64 * 1024
 """Longer data URLs are decoded in a thread, so that they do not block the event loop."""
@@ -62,10 +64,13 @@ class PromptImages:
             if len(encoded) <= INLINE_CHARACTERS:
                 return _decoded(path, encoded)
             return await asyncio.to_thread(_decoded, path, encoded)
+        if url.startswith(FILE_PREFIX):
+            return await self._project_file(caller, path, url)
         query = self._query(url)
         if query is None:
             raise _invalid(
-                path, "it must be a data URL with an image in base64, or an image's address of this platform"
+                path,
+                "it must be a data URL with an image in base64, an image's address of this platform or a file's id",
             )
         return await self._stored(caller, path, urlsplit(url).path.removeprefix(f"{PATH}/"), query)
 
@@ -86,13 +91,23 @@ class PromptImages:
             stored = await self._objects.find_signed(blob)
             if stored.organisation != caller.tenant:
                 raise BlobNotFound
-            if stored.size > MAX_TOTAL_BYTES:
-                raise _invalid(path, f"the image is larger than {MAX_TOTAL_BYTES} bytes")
-            return b"".join([chunk async for chunk in self._objects.stream(stored)])
+            return await self._content(path, stored)
         except (AddressForged, BlobNotFound) as error:
             raise _invalid(path, "there is no such image") from error
         except AddressExpired as error:
             raise _invalid(path, "the image's address has expired") from error
+
+    async def _project_file(self, caller: Principal, path: str, file_id: str) -> bytes:
+        owner = ObjectOwner.of_project(caller.tenant, caller.project)
+        try:
+            return await self._content(path, await ProjectFiles(self._objects).find(owner, file_id))
+        except BlobNotFound as error:
+            raise _invalid(path, "there is no such file") from error
+
+    async def _content(self, path: str, stored: StoredObject) -> bytes:
+        if stored.size > MAX_TOTAL_BYTES:
+            raise _invalid(path, f"the image is larger than {MAX_TOTAL_BYTES} bytes")
+        return b"".join([chunk async for chunk in self._objects.stream(stored)])
 
 
 def _decoded(path: str, encoded: str) -> bytes:

@@ -16,6 +16,7 @@ from gateway.openai.base import IGNORED, RequestBody
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
+from gateway.openai.files import FileCreate, UploadComplete, UploadCreate
 from gateway.openai.images import ImageRequest
 from gateway.openai.responses.request import ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
@@ -31,6 +32,9 @@ ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/rerank": RerankRequest,
     "/v1/tokenize": TokenizeRequest,
     "/v1/detokenize": DetokenizeRequest,
+    "/v1/files": FileCreate,
+    "/v1/uploads": UploadCreate,
+    "/v1/uploads/{upload_id}/complete": UploadComplete,
 }
 
 PREAMBLE = """# Compatibility with OpenAI's API
@@ -48,8 +52,11 @@ ended ones in `choices[0].message.steps`. `usage.parts` lists what they used, `{
 count the answer alone. Steps of earlier turns that a client sends back are ignored.
 
 **Images** in users' messages are read by models whose `input_modalities` in `/v1/models` have `image`; others answer
-400. `image_url.url` is a data URL in base64 or an image's address of this platform; nothing is fetched from other
-addresses ([prompt-images.md](prompt-images.md)).
+400. `image_url.url` is a data URL in base64, an image's address of this platform or the id of a file of the project;
+nothing is fetched from other addresses ([prompt-images.md](prompt-images.md)).
+
+**Files** and uploads in parts are described in [files.md](files.md); the form of `POST /v1/files` has the file in its
+field `file`.
 
 `/v1/responses` is described in [responses.md](responses.md).
 

@@ -55,7 +55,7 @@ def _check_text_part(part: ContentPart) -> None:
 
 
 class ImageUrl(ApiModel):
-    """An image as a data URL or a signed address of this platform; other addresses are never fetched."""
+    """An image as a data URL, a signed address of this platform or a file's id; other addresses are never fetched."""
 
     url: Annotated[str, Field(min_length=1)]
     detail: Ignored[Literal["auto", "low", "high", "original"] | None] = None

@@ -15,6 +15,8 @@ async def create_indexes(connection: StoreConnection) -> None:
     collection = connection.durable(objects.COLLECTION)
     await collection.create_index([("kept", 1), ("expires", 1)])
     await collection.create_index([("organisation", 1), ("requester", 1)])
+    await collection.create_index([("organisation", 1), ("requester", 1), ("kind", 1), ("created", -1), ("_id", -1)])
+    await collection.create_index([("part_of", 1)], sparse=True)
     for name in documents.COLLECTIONS:
         collection = connection.durable(name)
         in_order = [("organisation", 1), ("project", 1), ("parent", 1), ("created", 1), ("_id", 1)]

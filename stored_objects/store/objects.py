@@ -7,9 +7,18 @@ from typing import Any
 
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document, to_document
-from stored_objects.records import RECORD_BYTES, ObjectKind, ObjectOwner, ObjectState, StoredObject
+from stored_objects.records import (
+    RECORD_BYTES,
+    ObjectKind,
+    ObjectOwner,
+    ObjectPart,
+    ObjectQuery,
+    ObjectState,
+    StoredObject,
+)
 
 COLLECTION = "stored_objects"
+_OF_FILES = frozenset({"name", "purpose", "lifetime", "part_of", "in_parts", "parts"})
 
 
 class MongoObjectStore:
@@ -23,16 +32,20 @@ class MongoObjectStore:
 
         Return false, without a change, if its id is taken.
         """
-        document = to_document(record, kind=record.kind.value, state=record.state.value)
-        return await self._objects.insert_if_absent(document)
+        return await self._objects.insert_if_absent(_document(record))
 
-    async def finish(self, id: str, sha256: str, expires: float) -> bool:
-        """Mark one pending object ready in MongoDB, with SHA-256 and expiry.
+    async def finish(self, record: StoredObject) -> bool:
+        """Replace the document of one pending object in MongoDB by that of the ready object `record`.
 
-        Return false if the sweeper is deleting it.
+        Return false, without a change, if it is not pending any more: it is being deleted.
         """
-        ready = {"sha256": sha256, "expires": expires, "state": ObjectState.READY.value}
-        return await self._objects.update_matching({"_id": id, "state": ObjectState.PENDING.value}, {"$set": ready})
+        pending = {"_id": record.id, "state": ObjectState.PENDING.value}
+        return await self._objects.update_matching(pending, {"$set": _document(record)})
+
+    async def abandon(self, id: str, now: float) -> bool:
+        """Mark one pending object in MongoDB as being deleted; return false if it is not pending."""
+        deleting = {"state": ObjectState.DELETING.value, "expires": now}
+        return await self._objects.update_matching({"_id": id, "state": ObjectState.PENDING.value}, {"$set": deleting})
 
     async def find(self, owner: ObjectOwner, id: str) -> StoredObject | None:
         """Read the document of one object of `owner` in any state from MongoDB.
@@ -40,6 +53,24 @@ class MongoObjectStore:
         Return `None` if there is none with this id.
         """
         return await self._objects.find_record(_record, {"_id": id, **_owned_by(owner)})
+
+    async def listed(self, query: ObjectQuery) -> list[StoredObject]:
+        """Read the documents of the available objects that match `query` from MongoDB, without their parts."""
+        ready = {**_owned_by(query.owner), "kind": query.kind.value, "state": ObjectState.READY.value}
+        terms: list[dict[str, Any]] = [ready, {"$or": [{"kept": {"$gt": 0}}, {"expires": {"$gt": query.now}}]}]
+        if query.purpose is not None:
+            terms.append({"purpose": query.purpose})
+        if query.after is not None:
+            beyond = "$lt" if query.descending else "$gt"
+            same = {"created": query.after.created, "_id": {beyond: query.after.id}}
+            terms.append({"$or": [{"created": {beyond: query.after.created}}, same]})
+        order = -1 if query.descending else 1
+        found = self._objects.find({"$and": terms}, {"parts": 0}).sort([("created", order), ("_id", order)])
+        return [_record(each) for each in await found.limit(query.limit).to_list(query.limit)]
+
+    async def parts_of(self, owner: ObjectOwner, id: str) -> list[StoredObject]:
+        """Read the documents of the objects of `owner` that are part of the object `id` from MongoDB."""
+        return [_record(each) async for each in self._objects.find({"part_of": id, **_owned_by(owner)})]
 
     async def find_signed(self, id: str) -> StoredObject | None:
         """Read the document of one object of any owner, or `None`.
@@ -97,10 +128,11 @@ class MongoObjectStore:
     async def stored_bytes(self, organisation: str, requester: str | None) -> int:
         """Sum up in MongoDB the bytes that an owner or (`requester` is `None`) organisation stores, for its byte count.
 
-        The sum of the objects' sizes, plus `RECORD_BYTES` for each document.
+        The sum of the objects' own sizes, plus `RECORD_BYTES` for each document.
         """
         own = {} if requester is None else {"requester": requester}
-        group = {"_id": None, "bytes": {"$sum": "$size"}, "number": {"$sum": 1}}
+        size = {"$cond": [{"$eq": ["$in_parts", True]}, 0, "$size"]}
+        group = {"_id": None, "bytes": {"$sum": size}, "number": {"$sum": 1}}
         stages = [{"$match": {"organisation": organisation, **own}}, {"$group": group}]
         found = await self._objects.aggregate(stages).to_list(1)
         return sum(each["bytes"] + RECORD_BYTES * each["number"] for each in found)
@@ -110,6 +142,14 @@ def _owned_by(owner: ObjectOwner) -> dict[str, Any]:
     return {"organisation": owner.organisation, "requester": owner.requester}
 
 
+def _document(record: StoredObject) -> dict[str, Any]:
+    """Return the MongoDB document of an object; fields that only files have are left out where they are empty."""
+    parts = [vars(each) for each in record.parts]
+    document = to_document(record, kind=record.kind.value, state=record.state.value, parts=parts)
+    return {name: value for name, value in document.items() if value or name not in _OF_FILES}
+
+
 def _record(document: dict[str, Any]) -> StoredObject:
     kind, state = ObjectKind(document["kind"]), ObjectState(document["state"])
-    return from_document(StoredObject, document, kind=kind, state=state)
+    parts = [ObjectPart(**each) for each in document.get("parts", ())]
+    return from_document(StoredObject, document, kind=kind, state=state, parts=parts)

@@ -15,7 +15,7 @@ from stored_objects.documents.project_documents import StoredDocuments
 from stored_objects.metrics import ObjectMetrics
 from stored_objects.objects import StoredObjects
 from stored_objects.quota import ByteCount, ByteCounts, CountSubject, StorageQuotas
-from stored_objects.records import RECORD_BYTES, ObjectOwner, ObjectState, ObjectStore, StoredObject
+from stored_objects.records import RECORD_BYTES, ObjectOwner, ObjectQuery, ObjectState, ObjectStore, StoredObject
 from tests.fakes.project_documents import stored_documents
 
 MIB = 2**20
@@ -31,12 +31,37 @@ class DictObjectStore:
     async def insert(self, record: StoredObject) -> bool:
         return self.records.setdefault(record.id, record) is record
 
-    async def finish(self, id: str, sha256: str, expires: float) -> bool:
+    async def finish(self, record: StoredObject) -> bool:
+        found = self.records.get(record.id)
+        if found is None or found.state is not ObjectState.PENDING:
+            return False
+        self.records[record.id] = record
+        return True
+
+    async def abandon(self, id: str, now: float) -> bool:
         found = self.records.get(id)
         if found is None or found.state is not ObjectState.PENDING:
             return False
-        self.records[id] = replace(found, sha256=sha256, expires=expires, state=ObjectState.READY)
+        self.records[id] = replace(found, state=ObjectState.DELETING, expires=now)
         return True
+
+    async def listed(self, query: ObjectQuery) -> list[StoredObject]:
+        def place(record: StoredObject) -> tuple[float, str]:
+            return record.created, record.id
+
+        found = [
+            replace(each, parts=[])
+            for each in sorted(self.records.values(), key=place, reverse=query.descending)
+            if (each.owner, each.kind) == (query.owner, query.kind)
+            and each.is_available(query.now)
+            and query.purpose in (None, each.purpose)
+            and (query.after is None or (place(each) < place(query.after)) is query.descending)
+            and (query.after is None or place(each) != place(query.after))
+        ]
+        return found[: query.limit]
+
+    async def parts_of(self, owner: ObjectOwner, id: str) -> list[StoredObject]:
+        return [each for each in self.records.values() if each.owner == owner and each.part_of == id]
 
     async def find(self, owner: ObjectOwner, id: str) -> StoredObject | None:
         found = self.records.get(id)
@@ -91,7 +116,7 @@ class DictObjectStore:
 
     async def stored_bytes(self, organisation: str, requester: str | None) -> int:
         return sum(
-            each.size + RECORD_BYTES
+            each.own_size + RECORD_BYTES
             for each in self.records.values()
             if each.organisation == organisation and requester in (None, each.requester)
         )
@@ -130,12 +155,18 @@ def stored_objects(
     *,
     clock: Callable[[], float] = time.time,
     per_owner: int = 100 * MIB,
+    per_project: int = 100 * MIB,
     per_organisation: int = 1000 * MIB,
 ) -> StoredObjects:
     """Stored objects; what is not given is in memory."""
     documents = documents or DictObjectStore()
     quotas = StorageQuotas(
-        counts or DictByteCounts(), documents, per_owner=per_owner, per_organisation=per_organisation, clock=clock
+        counts or DictByteCounts(),
+        documents,
+        per_owner=per_owner,
+        per_project=per_project,
+        per_organisation=per_organisation,
+        clock=clock,
     )
     blobs = blobs or Blobs(f"memory://{uuid.uuid4().hex}", max_bytes=MIB)
     return StoredObjects(blobs, documents, quotas, ObjectMetrics(CollectorRegistry()), clock=clock)

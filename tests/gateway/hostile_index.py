@@ -155,7 +155,13 @@ INDEX: dict[str, list[str]] = {
         f"{GATEWAY}admission/test_model_catalogue.py::test_a_key_without_models_sees_none",
         f"{GATEWAY}test_revocation.py::test_a_revoked_key_is_refused_at_once",
     ],
-    **{f"H{row}": [NO_SUCH_URL] for row in (65, 66, 68, 69, 70, 71)},
+    "H65": [
+        f"{GATEWAY}http/test_multipart_form.py::test_malformed_forms_are_refused",
+        f"{GATEWAY}http/routes/test_files.py::test_hostile_forms_are_refused_and_leave_nothing",
+        "tests/stored_objects/test_files.py::test_file_names_are_harmless",
+    ],
+    "H66": [f"{GATEWAY}http/routes/test_files.py::test_a_file_is_stored_and_read_through_the_other_gateway"],
+    **{f"H{row}": [NO_SUCH_URL] for row in (68, 69, 70, 71)},
     "H72": [
         f"{GATEWAY}answers/test_idempotency.py::test_invalid_keys_are_refused",
         f"{GATEWAY}answers/test_idempotency.py::test_keys_are_separate_by_tenant_and_endpoint",

@@ -59,6 +59,15 @@ OPERATIONS = [
     ("GET", "/v1/models", None),
     ("GET", "/v1/models/{name}", None),
     ("GET", "/v1/blobs/{blob_id}", None),
+    ("POST", "/v1/files", None),
+    ("GET", "/v1/files", None),
+    ("GET", "/v1/files/{file_id}", None),
+    ("DELETE", "/v1/files/{file_id}", None),
+    ("GET", "/v1/files/{file_id}/content", None),
+    ("POST", "/v1/uploads", None),
+    ("POST", "/v1/uploads/{upload_id}/parts", None),
+    ("POST", "/v1/uploads/{upload_id}/complete", None),
+    ("POST", "/v1/uploads/{upload_id}/cancel", None),
 ]
 ADMIN_KEY = "hr_live_admin"
 ADMIN_EXAMPLES = 4

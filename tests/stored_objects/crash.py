@@ -5,22 +5,39 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
 from auth_billing.store.connection import StoreConnection
 from stored_objects.blobs import Blobs
+from stored_objects.files import ProjectFiles, Purpose, public_id
 from stored_objects.objects import LIFETIME, StoredObjects
 from stored_objects.records import ObjectKind, ObjectOwner
 from stored_objects.store.byte_counts import MongoByteCounts
 from stored_objects.store.objects import MongoObjectStore
 from stored_objects.sweeper import ObjectSweeper
+from stored_objects.uploads import PART_PREFIX, UPLOAD_PREFIX, Uploads
 from tests.fakes.stored_objects import stored_objects
 
 CONTENT = b"\x89PNG" + bytes(100_000)
 OWNER = ObjectOwner("org-1", "user-ada")
+PROJECT = ObjectOwner.of_project("org-1", "proj-1")
 START = 1_700_000_000.0
-_STEPS = frozenset({"add", "begin", "insert", "finish", "put", "expire", "begin_deletion", "delete", "remove"})
+_STEPS = frozenset(
+    {
+        "add",
+        "add_reference",
+        "begin",
+        "insert",
+        "finish",
+        "put",
+        "write",
+        "expire",
+        "begin_deletion",
+        "delete",
+        "remove",
+    }
+)
 
 
 class _Steps:
@@ -43,8 +60,8 @@ class _Steps:
                 if name not in _STEPS:
                     return method
 
-                async def step(*arguments: Any) -> Any:
-                    result = await method(*arguments)
+                async def step(*arguments: Any, **options: Any) -> Any:
+                    result = await method(*arguments, **options)
                     steps.done()
                     return result
 
@@ -78,6 +95,24 @@ def sweep_and_die(mongodb_url: str, blobs_url: str, last: int, object_id: str) -
         await ObjectSweeper(objects, clock=lambda: START + LIFETIME).sweep()
 
     _run(sweep, mongodb_url, blobs_url, last, START + LIFETIME)
+
+
+def upload_and_die(mongodb_url: str, blobs_url: str, last: int, object_id: str = "") -> None:
+    """Upload a file in two parts: the upload, each part as an object of its own, both parts kept, the file."""
+
+    async def upload(objects: StoredObjects) -> None:
+        uploads = Uploads(ProjectFiles(objects, clock=lambda: START), clock=lambda: START)
+        size = 2 * len(CONTENT)
+        created = await uploads.create(PROJECT, name="x", purpose=Purpose.BATCH, size=size, lifetime=7200.0)
+        id = public_id(UPLOAD_PREFIX, created.id)
+        parts = [await uploads.add_part(PROJECT, id, len(CONTENT), _content()) for _ in range(2)]
+        await uploads.complete(PROJECT, id, [public_id(PART_PREFIX, part.id) for part in parts], None)
+
+    _run(upload, mongodb_url, blobs_url, last, START)
+
+
+async def _content() -> AsyncIterator[bytes]:
+    yield CONTENT
 
 
 def _run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import os
 import signal
@@ -10,6 +11,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,50 @@ async def test_a_blob_is_read_as_it_was_written(blobs: Blobs, content: bytes) ->
     chunks = [each async for each in blobs.stream(blob, info)]
     assert b"".join(chunks) == content
     assert max(map(len, chunks)) <= CHUNK
+
+
+async def test_a_blob_is_written_from_a_stream(blobs: Blobs) -> None:
+    pieces = [os.urandom(size) for size in (1, 0, 700_000, 2 * CHUNK, 3)]
+    content, blob = b"".join(pieces), new_blob_id()
+    info = await blobs.write(blob, stream_of(pieces), max_bytes=len(content))
+    assert info == BlobInfo.of(content)
+    assert await blobs.get(blob, info) == content
+    empty = await blobs.write(new_blob_id(), stream_of([]), max_bytes=0)
+    assert empty == BlobInfo.of(b"")
+
+
+@pytest.mark.parametrize("size", [1, CHUNK, 3 * CHUNK, 20 * CHUNK], ids=str)
+async def test_a_stream_that_fails_leaves_nothing(blobs: Blobs, size: int) -> None:
+    """A small blob, and one of which parts were sent to S3 already."""
+
+    async def cut() -> AsyncIterator[bytes]:
+        for _ in range(0, size, CHUNK):
+            yield bytes(min(size, CHUNK))
+        raise ConnectionResetError("the client has left")
+
+    blob = new_blob_id()
+    with pytest.raises(ConnectionResetError):
+        await blobs.write(blob, cut(), max_bytes=size)
+    with pytest.raises(BlobTooLarge):
+        await blobs.write(blob, stream_of([bytes(size), b"x"]), max_bytes=size)
+    gc.collect()
+    assert [each for folder in await blobs.folders() for each in await blobs.list_folder(folder)] == []
+
+
+async def test_a_write_that_is_cancelled_leaves_nothing(blobs: Blobs) -> None:
+    begun = asyncio.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield bytes(CHUNK)
+        begun.set()
+        await asyncio.Event().wait()
+
+    writing = asyncio.create_task(blobs.write(new_blob_id(), endless(), max_bytes=10 * CHUNK))
+    await begun.wait()
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert [each for folder in await blobs.folders() for each in await blobs.list_folder(folder)] == []
 
 
 async def test_a_deleted_blob_is_not_found(blobs: Blobs) -> None:
@@ -138,3 +184,8 @@ def test_an_unknown_file_system_is_refused_at_the_start() -> None:
 def test_a_derived_id_belongs_to_its_name() -> None:
     assert derived_blob_id("job-1-s2-0") == derived_blob_id("job-1-s2-0") != derived_blob_id("job-1-s2-1")
     assert is_blob_id(derived_blob_id(""))
+
+
+async def stream_of(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece

@@ -13,15 +13,25 @@ import pytest
 from auth_billing.store.connection import StoreConnection
 from stored_objects.blobs import Blobs
 from stored_objects.errors import BlobNotFound
+from stored_objects.files import FILE_PREFIX, ProjectFiles, public_id
 from stored_objects.objects import LIFETIME, StoredObjects
 from stored_objects.quota import QUIET_TIME, CountSubject
 from stored_objects.records import ObjectKind, ObjectState
 from stored_objects.store.byte_counts import MongoByteCounts
 from stored_objects.store.objects import MongoObjectStore
 from stored_objects.sweeper import ObjectSweeper
+from stored_objects.uploads import UPLOAD_LIFETIME
 from tests.fakes.stored_objects import stored_objects
 from tests.stored_objects.conftest import Clock
-from tests.stored_objects.crash import CONTENT, OWNER, delete_and_die, put_and_die, sweep_and_die
+from tests.stored_objects.crash import (
+    CONTENT,
+    OWNER,
+    PROJECT,
+    delete_and_die,
+    put_and_die,
+    sweep_and_die,
+    upload_and_die,
+)
 from tests.stored_objects.test_objects import blob_ids
 
 pytestmark = pytest.mark.store
@@ -68,6 +78,27 @@ async def test_nothing_is_left_of_a_writer_that_is_killed(
         clock.now = Clock().now
         last += 1
     assert last == 7  # counts of owner and organisation, document, draft, bytes, document
+
+
+async def test_an_upload_that_is_killed_leaves_a_whole_file_or_nothing(
+    objects: StoredObjects, database_url: str, blobs_url: str, clock: Clock
+) -> None:
+    last, whole = 0, 0
+    files = ProjectFiles(objects, clock=clock)
+    killed = True
+    while killed:
+        last, clock.now = last + 1, Clock().now
+        killed = await dies(upload_and_die, database_url, blobs_url, last)
+        clock.now += UPLOAD_LIFETIME
+        await ObjectSweeper(objects, clock=clock).sweep()
+        for file in await files.listed(PROJECT, purpose=None, after=None, limit=9, descending=True):
+            stored = await files.find(PROJECT, public_id(FILE_PREFIX, file.id))
+            assert b"".join([each async for each in objects.stream(stored)]) == 2 * CONTENT
+            whole += 1
+        clock.now += UPLOAD_LIFETIME
+        await check_nothing_is_left(objects, clock)
+    assert last > 12
+    assert whole >= 2  # after the last write, and without a death
 
 
 @pytest.mark.parametrize(("target", "steps"), [(delete_and_die, 6), (sweep_and_die, 5)])

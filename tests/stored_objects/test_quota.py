@@ -8,7 +8,7 @@ import pytest
 
 from stored_objects.errors import StorageQuotaExceeded
 from stored_objects.quota import QUIET_TIME, CountSubject, StorageQuotas
-from stored_objects.records import RECORD_BYTES
+from stored_objects.records import RECORD_BYTES, ObjectOwner
 from tests.stored_objects.conftest import ADA, BOB, Clock, ObjectStores
 
 SIZE = 1000
@@ -17,7 +17,14 @@ OWN, SHARED = CountSubject("org-1", "user-ada"), CountSubject("org-1")
 
 
 def quotas(stores: ObjectStores, clock: Clock, per_owner: int = 3 * ONE, shared: int = 5 * ONE) -> StorageQuotas:
-    return StorageQuotas(stores.counts, stores.documents, per_owner=per_owner, per_organisation=shared, clock=clock)
+    return StorageQuotas(
+        stores.counts,
+        stores.documents,
+        per_owner=per_owner,
+        per_project=2 * ONE,
+        per_organisation=shared,
+        clock=clock,
+    )
 
 
 async def test_concurrent_writers_never_exceed_the_quota_of_an_owner(stores: ObjectStores, clock: Clock) -> None:
@@ -52,3 +59,17 @@ async def test_a_count_that_a_crash_left_too_high_is_corrected_when_it_is_quiet(
     clock.now += QUIET_TIME + 1
     await quota.reserve(ADA, SIZE)
     assert await quota.used(OWN) == ONE
+
+
+async def test_projects_have_a_quota_of_their_own(stores: ObjectStores, clock: Clock) -> None:
+    quota, project = quotas(stores, clock), ObjectOwner.of_project("org-1", "proj-1")
+    await quota.reserve(project, SIZE)
+    await quota.reserve(project, SIZE)
+    with pytest.raises(StorageQuotaExceeded) as refused:
+        await quota.reserve(project, SIZE)
+    assert (refused.value.limit, refused.value.shared) == (2 * ONE, False)
+    await quota.shrink(project, SIZE)
+    assert [await quota.used(each) for each in (CountSubject("org-1", project.requester), SHARED)] == [
+        ONE + RECORD_BYTES,
+        ONE + RECORD_BYTES,
+    ]

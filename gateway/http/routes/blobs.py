@@ -6,7 +6,6 @@ as what they are declared to be, and run nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -15,14 +14,15 @@ from fastapi.responses import StreamingResponse
 from gateway.http.api_documentation import document_file_route
 from gateway.http.authentication import public
 from gateway.http.dependencies import CurrentGateway
+from gateway.http.file_transfers import begun
 from gateway.http.gateway import gateway_of
 from gateway.http.routes.organization.pagination import query_of
 from gateway.openai.stored_objects import AddressQuery
+from stored_objects.objects import DOWNLOAD
 from stored_objects.records import StoredObject
 
 INLINE = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp", "image/gif": "gif"}
 """File name extensions of the media types that browsers show; everything else is downloaded. SVG can run scripts."""
-_DOWNLOAD = "application/octet-stream"
 
 router = APIRouter()
 
@@ -32,7 +32,7 @@ def address_of(request: Request, blob_id: str) -> str:
     return gateway_of(request).addresses.address(blob_id, str(request.base_url).rstrip("/"))
 
 
-@router.get("/v1/blobs/{blob_id}", **document_file_route([*INLINE, _DOWNLOAD], query=AddressQuery))
+@router.get("/v1/blobs/{blob_id}", **document_file_route([*INLINE, DOWNLOAD], query=AddressQuery))
 @public
 async def retrieve_blob(
     blob_id: str, gateway: CurrentGateway, query: Annotated[AddressQuery, Depends(query_of(AddressQuery))]
@@ -43,16 +43,9 @@ async def retrieve_blob(
     """
     gateway.addresses.verify(blob_id, query.expires, query.signature)
     stored = await gateway.objects.find_signed(blob_id)
-    chunks = gateway.objects.stream(stored)
-    first = await anext(chunks)  # raises what must be answered by a status, before the status line is sent
-    media_type = stored.media_type if stored.media_type in INLINE else _DOWNLOAD
-    return StreamingResponse(_joined(first, chunks), media_type=media_type, headers=_headers(stored))
-
-
-async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for chunk in rest:
-        yield chunk
+    chunks = await begun(gateway.objects.stream(stored))
+    media_type = stored.media_type if stored.media_type in INLINE else DOWNLOAD
+    return StreamingResponse(chunks, media_type=media_type, headers=_headers(stored))
 
 
 def _headers(stored: StoredObject) -> dict[str, str]:

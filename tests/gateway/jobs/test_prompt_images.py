@@ -171,3 +171,20 @@ async def test_a_repeated_request_with_a_key_and_images_is_answered_once_and_ano
     assert (first.status_code, first.content) == (200, again.content)
     assert len(seeing.worker.jobs) == 1
     assert (await keyed(data_url(image("JPEG")))).status_code != 200
+
+
+async def test_a_file_of_the_project_is_read_by_its_id(seeing: Seeing) -> None:
+    client = seeing.stage.client
+    created = await client.post("/v1/files", data={"purpose": "vision"}, files={"file": ("x.png", PNG)})
+    id = created.json()["id"]
+    assert (await seeing(id)).status_code == 200
+    (job,) = seeing.worker.jobs
+    assert isinstance(job.prompt, ChatPrompt)
+    assert [bytes(each) for each in job.prompt.images] == [PNG]
+
+
+@pytest.mark.parametrize("owner", [ObjectOwner.of_project("tenant-2", "project-1"), ObjectOwner("tenant-1", "key-1")])
+async def test_files_of_other_projects_are_not_found(seeing: Seeing, owner: ObjectOwner) -> None:
+    stored = (await seeing.stored(owner)).removeprefix("blob_")
+    for id in (f"file-{stored}", "file-", "file-../x"):
+        assert "there is no such file" in await seeing.refused(id)

@@ -17,3 +17,5 @@ async def test_indexes_serve_the_sweeper_and_the_sums(connection: StoreConnectio
     keys = [[name for name, _ in each["key"]] for each in indexes.values()]
     assert ["kept", "expires"] in keys
     assert ["organisation", "requester"] in keys
+    assert ["organisation", "requester", "kind", "created", "_id"] in keys
+    assert ["part_of"] in keys

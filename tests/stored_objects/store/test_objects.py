@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from stored_objects.blobs import new_blob_id
-from stored_objects.records import RECORD_BYTES, ObjectKind, ObjectOwner, ObjectState, ObjectStore, StoredObject
+from stored_objects.records import (
+    RECORD_BYTES,
+    ObjectKind,
+    ObjectOwner,
+    ObjectPart,
+    ObjectQuery,
+    ObjectState,
+    ObjectStore,
+    StoredObject,
+)
 from tests.stored_objects.conftest import ADA, BOB, EVE, START, ObjectStores
 
 DIGEST = "ab" * 32
@@ -27,8 +38,12 @@ async def pending(documents: ObjectStore, owner: ObjectOwner = ADA, size: int = 
 
 
 async def ready(documents: ObjectStore, owner: ObjectOwner = ADA, expires: float = START + 3600) -> StoredObject:
-    record = await pending(documents, owner)
-    assert await documents.finish(record.id, DIGEST, expires)
+    record = finished(await pending(documents, owner), expires)
+    assert await documents.finish(record)
+    return record
+
+
+def finished(record: StoredObject, expires: float = START + 3600) -> StoredObject:
     return replace(record, sha256=DIGEST, expires=expires, state=ObjectState.READY)
 
 
@@ -44,9 +59,10 @@ async def test_a_pending_object_becomes_ready_once(documents: ObjectStore) -> No
     record = await pending(documents)
     assert await documents.find(ADA, record.id) == record
     assert not record.is_available(START)
-    assert await documents.finish(record.id, DIGEST, START + 3600)
-    assert not await documents.finish(record.id, DIGEST, START + 9999)
-    assert not await documents.finish(new_blob_id(), DIGEST, START)
+    assert await documents.finish(finished(record))
+    assert not await documents.finish(finished(record, START + 9999))
+    assert not await documents.finish(finished(replace(record, id=new_blob_id())))
+    assert await documents.find(ADA, record.id) == finished(record)
 
 
 async def test_references_are_counted_once_each(documents: ObjectStore) -> None:
@@ -90,7 +106,7 @@ async def test_a_deletion_begins_for_expired_objects_only(documents: ObjectStore
     assert await documents.begin_deletion(record.id, START + 3600)
     assert await documents.begin_deletion(record.id, START + 3600)  # repeated by another sweeper
     assert not await documents.add_reference(ADA, record.id, "chat-1", START)
-    assert not await documents.finish(record.id, DIGEST, START)
+    assert not await documents.finish(record)
     assert await documents.remove(record.id)
     assert not await documents.remove(record.id)
     assert not await documents.begin_deletion(record.id, START + 3600)
@@ -129,3 +145,78 @@ async def test_known_ids_are_those_with_a_document(documents: ObjectStore) -> No
     record = await pending(documents)
     assert await documents.known([record.id, new_blob_id()]) == {record.id}
     assert await documents.known([]) == set()
+
+
+async def test_a_pending_object_is_abandoned_once(documents: ObjectStore) -> None:
+    record, complete = await pending(documents), await ready(documents)
+    assert await documents.abandon(record.id, START)
+    assert not await documents.abandon(record.id, START)
+    assert not await documents.abandon(complete.id, START)
+    assert not await documents.finish(finished(record))
+    assert [each.id for each in await documents.expired(START, 10)] == [record.id]
+
+
+async def test_every_field_of_a_file_is_read_as_it_was_written(documents: ObjectStore) -> None:
+    record = replace(await pending(documents), in_parts=True, lifetime=math.inf)
+    parts = [ObjectPart(new_blob_id(), size, DIGEST) for size in (3, 2**40)]
+    file = replace(finished(record, math.inf), name="\u00fc \u202e.txt", purpose="batch", parts=parts)
+    assert await documents.finish(file)
+    assert await documents.find(ADA, record.id) == file
+
+
+async def test_pages_of_files_are_in_order_of_creation(documents: ObjectStore) -> None:
+    """Also where several files were created at the same time, and one after the first page was read."""
+    records = [await file(documents, START + number // 2, purpose="ab"[number % 2]) for number in range(6)]
+    records.sort(key=lambda each: (each.created, each.id))
+    query = ObjectQuery(ADA, ObjectKind.FILE, START + 100, 2, descending=False)
+    assert await documents.listed(query) == records[:2]
+    assert await documents.listed(replace(query, after=records[1])) == records[2:4]
+    assert await documents.listed(replace(query, after=records[5])) == []
+    newest = replace(query, descending=True, limit=4)
+    assert await documents.listed(newest) == records[:1:-1]
+    await file(documents, START + 50)
+    assert await documents.listed(replace(newest, after=records[2])) == records[1::-1]
+    of_purpose = [each for each in records if each.purpose == "b"]
+    assert await documents.listed(replace(query, limit=10, purpose="b")) == of_purpose
+    assert await documents.listed(replace(query, limit=10, purpose="c")) == []
+
+
+async def test_only_available_objects_of_the_owner_and_kind_are_listed(documents: ObjectStore) -> None:
+    record = await file(documents, START)
+    await file(documents, START, owner=BOB)
+    await file(documents, START, kind=ObjectKind.PART)
+    expired, kept = await file(documents, START, expires=START + 10), await file(documents, START, expires=START + 10)
+    assert await documents.add_reference(ADA, kept.id, "file", START)
+    await pending(documents)
+    found = await documents.listed(ObjectQuery(ADA, ObjectKind.FILE, START + 10, 10))
+    assert {each.id for each in found} == {record.id, kept.id}
+    before = await documents.listed(ObjectQuery(ADA, ObjectKind.FILE, START + 9, 10))
+    assert expired in before
+
+
+async def test_parts_are_found_by_their_object_and_counted_themselves(documents: ObjectStore) -> None:
+    whole = await file(documents, START, in_parts=True, size=10)
+    parts = [await file(documents, START, kind=ObjectKind.PART, part_of=whole.id, size=5) for _ in range(2)]
+    await file(documents, START, kind=ObjectKind.PART, part_of=new_blob_id(), size=5)
+    found = await documents.parts_of(ADA, whole.id)
+    assert sorted(found, key=lambda each: each.id) == sorted(parts, key=lambda each: each.id)
+    assert await documents.parts_of(BOB, whole.id) == []
+    assert await documents.stored_bytes("org-1", "user-ada") == 15 + 4 * RECORD_BYTES
+
+
+async def file(
+    documents: ObjectStore,
+    created: float,
+    *,
+    owner: ObjectOwner = ADA,
+    kind: ObjectKind = ObjectKind.FILE,
+    size: int = 10,
+    expires: float = math.inf,
+    **fields: Any,
+) -> StoredObject:
+    """A ready object with these fields."""
+    who = (owner.organisation, owner.requester)
+    record = StoredObject(new_blob_id(), *who, kind, "text/plain", size, created, START + 600, **fields)
+    assert await documents.insert(record)
+    assert await documents.finish(finished(record, expires))
+    return finished(record, expires)
