@@ -114,7 +114,10 @@ class ModelCalls:
             step=f"s{len(self._job.steps)}-{self._calls}",
             model=request.model,
             prompt=ChatPrompt(
-                messages=[*request.messages], tools=[*request.tools] or None, tool_choice=request.tool_choice
+                messages=[*request.messages],
+                tools=[*request.tools] or None,
+                tool_choice=request.tool_choice,
+                thinking_token_budget=None if request.answers else 0,
             ),
             sampling=SamplingParams(
                 seed=sampling.seed,

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from inference_worker.reasoning import ReasoningTokens
 from router.messages import FailureCode, Grammar, SamplingParams
 
 EngineFinishReason = Literal["stop", "length"]
@@ -52,7 +53,9 @@ class GenerationRequest(_Message, frozen=True, kw_only=True, tag="request"):
     delivered: list[list[int]] = []
     ended: list[int] = []
     grammar: Grammar | None = None
-    """Grammar that each choice must match as a whole, `delivered` included."""
+    """Grammar that each choice must match as a whole, `delivered` included, from the end of its reasoning on."""
+    reasoning: ReasoningTokens | None = None
+    """Reasoning that precedes the grammar or has a budget; `None`: the engine treats it as any other text."""
     bad_words: list[list[int]] = []
     """Token sequences that must not be generated."""
     inputs: list[ModelInput] = []

@@ -98,9 +98,13 @@ def _chat(prompt: ChatPrompt) -> dict[str, Any]:
         raise RequestRefused("Images in prompts are not available for this model.", param="messages")
     if prompt.own_tool_call is not None:
         raise RequestRefused("This model has no tools of its own.", param="model")
-    body: dict[str, Any] = {"messages": prompt.messages}
+    # Providers refuse the reasoning of earlier answers, or have their own form of it.
+    messages = [{name: each[name] for name in each if name != "reasoning_content"} for each in prompt.messages]
+    body: dict[str, Any] = {"messages": messages}
     if prompt.reasoning_effort:
         body["reasoning_effort"] = prompt.reasoning_effort
+    if prompt.thinking_token_budget:  # 0 asks for as little as the provider's default allows, which has no field
+        body["thinking_token_budget"] = prompt.thinking_token_budget
     if prompt.tools and prompt.tool_choice.mode is not ToolMode.NONE:
         body |= _tools(prompt)
     elif prompt.tools:

@@ -119,7 +119,13 @@ def plausible_usage(reported: Any, job: Job, *, max_model_len: int, size: int) -
     if completion is None or not -(-size // MAX_TOKEN_BYTES) <= completion <= limit.completion_tokens:
         return None
     cached = _count(reported.get("prompt_tokens_details"), "cached_tokens") or 0
-    return Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached if cached <= prompt else 0)
+    reasoning = _count(reported.get("completion_tokens_details"), "reasoning_tokens") or 0
+    return Usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cached_tokens=cached if cached <= prompt else 0,
+        reasoning_tokens=reasoning if reasoning <= completion else 0,
+    )
 
 
 def _count(usage: Any, name: str) -> int | None:

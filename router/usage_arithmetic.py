@@ -20,25 +20,34 @@ class JobUsage:
 
 def total(usages: Iterable[Usage]) -> Usage:
     """Return the sum of several usages, counter by counter; zero if there are none."""
-    prompt = completion = cached = 0
+    prompt = completion = cached = reasoning = 0
     units: dict[str, int] = {}
     for each in usages:
         prompt += each.prompt_tokens
         completion += each.completion_tokens
         cached += each.cached_tokens
+        reasoning += each.reasoning_tokens
         for unit, count in each.units.items():
             units[unit] = units.get(unit, 0) + count
-    return Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached, units=units)
+    return Usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cached_tokens=cached,
+        reasoning_tokens=reasoning,
+        units=units,
+    )
 
 
 def least(one: Usage, other: Usage) -> Usage:
-    """Return the smaller value of two usages for each counter, but the larger number of cached tokens."""
+    """Return the smaller value of two usages for each counter, but the larger number of cached and reasoning tokens."""
     prompt = min(one.prompt_tokens, other.prompt_tokens)
+    completion = min(one.completion_tokens, other.completion_tokens)
     units = {unit: min(count, other.units[unit]) for unit, count in one.units.items() if unit in other.units}
     return Usage(
         prompt_tokens=prompt,
-        completion_tokens=min(one.completion_tokens, other.completion_tokens),
+        completion_tokens=completion,
         cached_tokens=min(prompt, max(one.cached_tokens, other.cached_tokens)),
+        reasoning_tokens=min(completion, max(one.reasoning_tokens, other.reasoning_tokens)),
         units={unit: count for unit, count in units.items() if count},
     )
 
@@ -49,6 +58,7 @@ def most(one: Usage, other: Usage) -> Usage:
         prompt_tokens=max(one.prompt_tokens, other.prompt_tokens),
         completion_tokens=max(one.completion_tokens, other.completion_tokens),
         cached_tokens=max(one.cached_tokens, other.cached_tokens),
+        reasoning_tokens=max(one.reasoning_tokens, other.reasoning_tokens),
         units={unit: max(one.units.get(unit, 0), other.units.get(unit, 0)) for unit in {**one.units, **other.units}},
     )
 

@@ -26,9 +26,11 @@ def ids_error(*ids: str) -> str | None:
 
 def usage_error(usage: Usage) -> str | None:
     """Return why a message's usage counts can't be true or its units can't be stored; `None` if valid."""
-    counts = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, *usage.units.values())
-    if any(not 0 <= n <= MAX_INT for n in counts):
+    tokens = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens)
+    if any(not 0 <= n <= MAX_INT for n in (*tokens, *usage.units.values())):
         return "a number of tokens or units is negative or past 64 bits"
+    if usage.reasoning_tokens > usage.completion_tokens:
+        return "more reasoning tokens than completion tokens"
     if usage.cached_tokens > usage.prompt_tokens:
         return "more cached tokens than prompt tokens"
     if len(usage.units) > MAX_UNITS or any(not UNIT_NAME.fullmatch(unit) for unit in usage.units):

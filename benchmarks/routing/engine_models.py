@@ -54,7 +54,7 @@ class EngineModels:
             prepared = await self._processor.prepare(job, job.id, self._limits)
         except PromptRejected as error:
             raise ModelCallFailed(str(error)) from error
-        output = self._processor.open_output(job, 0)
+        output = self._processor.open_output(job, 0, prepared.prompt_ids)
         self._engine.add(prepared)
         generated = cached = 0
         try:

@@ -53,8 +53,12 @@ class Sampler:
             while waiting and len(outputs) * n < self._sequences:
                 index, conversation = waiting.pop()
                 job = _job(index, conversation, sampling, n)
-                self._engine.add(asyncio.run(self._processor.prepare(job, job.id, self._limits)))
-                outputs[job.id] = index, [self._processor.open_output(job, choice) for choice in range(n)]
+                request = asyncio.run(self._processor.prepare(job, job.id, self._limits))
+                self._engine.add(request)
+                outputs[job.id] = (
+                    index,
+                    [self._processor.open_output(job, choice, request.prompt_ids) for choice in range(n)],
+                )
             for event in self._engine.step():
                 index, choices = outputs[event.request]
                 if (release := choices[event.choice].push(event)) is not None:

@@ -59,6 +59,8 @@ class ChatAnswer:
     """Whether the request forces a call of one named tool."""
     has_functions: bool = False
     """Whether the request offers the deprecated `functions`, whose call is `function_call` in the answer."""
+    includes_reasoning: bool = True
+    """Whether the answer has the text of the reasoning before it."""
 
     def body(
         self, choices: Sequence[CollectedChoice], prompt: EchoedPrompt, usage: Usage, parts: Sequence[UsagePart] = ()
@@ -104,12 +106,13 @@ class ChatAnswer:
         if calls and self.has_functions:
             function_call, calls = calls[0].function, None
         text = self.echoed_text + "".join(choice.text)
+        reasoning = "".join(choice.reasoning)
         return ChatChoice(
             index=index,
             message=ChatAnswerMessage(
-                content=text or (None if calls or function_call else ""),
+                content=text or (None if calls or function_call or reasoning else ""),
                 refusal=None,
-                reasoning_content="".join(choice.reasoning) or None,
+                reasoning_content=(reasoning if self.includes_reasoning else "") or None,
                 tool_calls=calls,
                 function_call=function_call,
                 steps=[AnswerStep.of(step, self.address) for step in choice.steps] or None,
@@ -130,10 +133,11 @@ class ChatAnswer:
             return
         logprobs = compact(self._logprobs(delta.logprobs)) if delta.logprobs else "null"
         ids = f',"token_ids":{compact(delta.token_ids)}' if self.options.token_ids and delta.token_ids else ""
-        if delta.reasoning:
-            yield _choice(index, f'{{"reasoning_content":{quoted(delta.reasoning)}}}', logprobs, extra=ids)
+        reasoning = delta.reasoning if self.includes_reasoning else ""
+        if reasoning:
+            yield _choice(index, f'{{"reasoning_content":{quoted(reasoning)}}}', logprobs, extra=ids)
             logprobs, ids = "null", ""
-        if delta.text or ((delta.logprobs or ids) and not (delta.tool_calls or delta.reasoning)):
+        if delta.text or ((delta.logprobs or ids) and not (delta.tool_calls or reasoning)):
             yield _choice(index, f'{{"content":{quoted(delta.text)}}}' if delta.text else "{}", logprobs, extra=ids)
             logprobs, ids = "null", ""
         for call in delta.tool_calls or ():

@@ -96,6 +96,7 @@ def chat_prompt(body: ChatCompletionRequest, images: Sequence[bytes] = ()) -> Ch
         continue_final_message=bool(body.continue_final_message),
         template_kwargs=body.chat_template_kwargs or {},
         reasoning_effort=body.reasoning_effort or "",
+        thinking_token_budget=None if body.thinking_token_budget == -1 else body.thinking_token_budget,
         tools_off=body.tools_off or [],
         tools_allowed=body.tools_allowed or [],
     )

@@ -42,13 +42,16 @@ ChatFinishReason = Literal["stop", "length", "tool_calls", "function_call", "con
 
 
 class ChatAnswerMessage(ApiModel):
-    """The assistant's message: text, tool calls or both. `tool_calls` is left out where there are none."""
+    """The assistant's message: text, tool calls or both. `tool_calls` is left out where there are none.
+
+    `content` is null if the message has calls or reasoning only.
+    """
 
     role: Literal["assistant"] = "assistant"
     content: str | None
     refusal: str | None
     reasoning_content: OmitIfNone[str] = None
-    """Reasoning that an external provider sends apart from the text; a local model's is part of the text."""
+    """An extension: the reasoning before the answer; left out where there is none."""
     tool_calls: Annotated[list[ToolCall] | None, Field(exclude_if=lambda calls: calls is None)] = None
     function_call: OmitIfNone[FunctionCall] = None
     """Deprecated form of `tool_calls`, for requests with `functions`."""
@@ -99,7 +102,7 @@ class ChatDelta(ApiModel):
     content: str | None = None
     refusal: str | None = None
     reasoning_content: str | None = None
-    """Reasoning that an external provider sends apart from the text."""
+    """An extension: more of the reasoning before the answer."""
     tool_calls: list[ToolCallChunk] | None = None
     function_call: FunctionCallDelta | None = None
     """Deprecated form of `tool_calls`, for requests with `functions`."""

@@ -111,7 +111,9 @@ class ChatCompletionRequest(SamplingRequest):
     function_call: FunctionCallOption | None = None
     """Deprecated form of `tool_choice`: `none`, `auto` or a function's name."""
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    """Passed to chat templates that read it; `none` also sets `enable_thinking` to false. Other models ignore it."""
+    """Passed to chat templates that read it; with `none` models answer without reasoning."""
+    thinking_token_budget: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
+    """Most tokens of the reasoning, after which the model is made to answer; 0: none at all, -1: no limit."""
     verbosity: Ignored[Literal["low", "medium", "high"] | None] = None
     """No served model has this option."""
     prediction: Ignored[Prediction | None] = None
@@ -126,8 +128,8 @@ class ChatCompletionRequest(SamplingRequest):
     """Prefixes stay cached until their blocks are needed."""
     prompt_cache_options: Ignored[dict[str, Any] | None] = None
     """Prefixes stay cached until their blocks are needed."""
-    include_reasoning: Ignored[bool | None] = None
-    """A local model's reasoning is part of the text; an external provider's is always passed on."""
+    include_reasoning: bool | None = None
+    """False: leave the reasoning's text out of the answer. Its tokens are counted all the same."""
     add_generation_prompt: bool | None = None
     """End the prompt with the start of an assistant message; default true, unless the final message is continued."""
     continue_final_message: bool | None = None

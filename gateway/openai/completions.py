@@ -30,6 +30,7 @@ class CompletionRequest(SamplingRequest):
         "length_penalty": Refused("it belongs to beam search", (1, 1.0)),
         "early_stopping": Refused("it belongs to beam search", (False,)),
         "add_special_tokens": Refused("a text begins as the model was trained with", (True,)),
+        "thinking_token_budget": Refused("reasoning is found in the answers of chats only", (-1,)),
         "prompt_embeds": Refused("prompts are text or token ids"),
     }
 

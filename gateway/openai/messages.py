@@ -124,7 +124,10 @@ class UserMessage(ApiModel):
 
 
 class AssistantMessage(ApiModel):
-    """An assistant's message: content, a refusal or tool calls, at least one of them."""
+    """An assistant's message: content, a refusal or tool calls, at least one of them.
+
+    `reasoning_content` (or `reasoning`) is that of an earlier answer, passed to chat templates that read it.
+    """
 
     role: Literal["assistant"]
     content: Content | None = None
@@ -132,6 +135,8 @@ class AssistantMessage(ApiModel):
     name: Name | None = None
     tool_calls: Annotated[list[ToolCall], Field(max_length=128)] | None = None
     function_call: FunctionCall | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
 
     @model_validator(mode="after")
     def _is_not_empty(self) -> Self:
@@ -205,6 +210,8 @@ def to_wire(message: Message) -> dict[str, Any]:
         return {"role": "tool", **_without(fields, "role"), "tool_call_id": _legacy_call_id(message.name)}
     if isinstance(message, AssistantMessage):
         fields["content"] = fields["content"] or message.refusal or ""
+        if reasoning := fields.pop("reasoning", None):
+            fields.setdefault("reasoning_content", reasoning)
         if message.function_call and not message.tool_calls:
             call_id = _legacy_call_id(message.function_call.name)
             call = {"id": call_id, "type": "function", "function": fields["function_call"]}

@@ -68,7 +68,6 @@ class SamplingRequest(RequestBody):
         "guided_whitespace_pattern": Refused("the operator chooses"),
         "logit_bias_mode": Refused("`logit_bias` is added to the logits"),
         "repetition_detection": Refused("`repetition_penalty` is what there is"),
-        "thinking_token_budget": Refused("no thinking is counted apart", (-1,)),
         "kv_transfer_params": Refused("it belongs to another server's disaggregated serving"),
         "ec_transfer_params": Refused("it belongs to another server's disaggregated serving"),
         "vllm_xargs": Refused("it belongs to another server's extensions", ({},)),

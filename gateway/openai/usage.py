@@ -16,7 +16,7 @@ class PromptTokensDetails(ApiModel):
 
 
 class CompletionTokensDetails(ApiModel):
-    """Breakdown of the generated tokens. All zero: reasoning and audio are not counted apart from text."""
+    """Breakdown of the generated tokens; those of the reasoning include the markup around it. The others are zero."""
 
     reasoning_tokens: int = 0
     audio_tokens: int = 0
@@ -66,6 +66,6 @@ class CompletionUsage(ApiModel):
             completion_tokens=usage.completion_tokens,
             total_tokens=usage.prompt_tokens + usage.completion_tokens,
             prompt_tokens_details=PromptTokensDetails(cached_tokens=usage.cached_tokens),
-            completion_tokens_details=CompletionTokensDetails(),
+            completion_tokens_details=CompletionTokensDetails(reasoning_tokens=usage.reasoning_tokens),
             parts=[PartUsage.of(part) for part in parts] or None,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field, replace
 
+from inference_worker.reasoning import ReasoningProgress
 from inference_worker.structured.matcher import Matcher
 from router.messages import SamplingParams
 
@@ -26,7 +27,8 @@ class Sequence:
         block_table: cache blocks in order of position.
         block_hashes: chained hashes of the leading full blocks, as far as they were needed so far.
         published: number of leading blocks registered in the prefix cache.
-        matcher: state in the request's grammar, if it has one; always in step with `token_ids`.
+        matcher: state in the request's grammar, if it has one; always in step with the answer in `token_ids`.
+        reasoning: state of the reasoning before the answer, if the request limits it or has a grammar.
         siblings: choices of the same request that wait to fork from this one's prompt.
         bad_words: token sequences that must not be generated.
         tenant: id of the tenant, for fair scheduling.
@@ -47,6 +49,7 @@ class Sequence:
     block_hashes: list[bytes] = field(default_factory=list)
     published: int = 0
     matcher: Matcher | None = None
+    reasoning: ReasoningProgress | None = None
     siblings: list[Sequence] = field(default_factory=list)
     bad_words: list[list[int]] = field(default_factory=list)
     scored: int = 1
@@ -75,17 +78,23 @@ class Sequence:
         return self.prompt_length - 1 if self.siblings or not self.max_tokens else len(self.token_ids)
 
     @property
+    def active_matcher(self) -> Matcher | None:
+        """State in the grammar that limits the next token; `None` without a grammar and during the reasoning."""
+        return None if self.reasoning is not None and self.reasoning.open else self.matcher
+
+    @property
     def needs_prompt_scores(self) -> bool:
         """Whether the request wants log probabilities of prompt tokens that are not reported yet."""
         return self.sampling.prompt_logprobs is not None and self.scored < self.prompt_length
 
     def append(self, token: int) -> None:
-        """Append one generated token, and advance the grammar's matcher if there is one.
+        """Append one generated token, and advance the reasoning or the grammar's matcher if there is one.
 
         A token that the grammar does not allow sets the matcher's error; nothing is raised.
         """
         self.token_ids.append(token)
-        if self.matcher is not None:
+        reasons = self.reasoning is not None and self.reasoning.push(token)
+        if self.matcher is not None and not reasons:
             self.matcher.accept([token])
 
     def generated_ids(self) -> array[int]:
@@ -97,7 +106,8 @@ class Sequence:
 
         Its grammar matcher is shared with this sequence and does not advance.
         """
-        return replace(self, token_ids=self.token_ids + array("q", tokens))
+        reasoning = None if self.reasoning is None else self.reasoning.after(tokens)
+        return replace(self, token_ids=self.token_ids + array("q", tokens), reasoning=reasoning)
 
     def inherit_admission(self, leader: Sequence) -> None:
         """Copy the admission state of `leader`, a choice with the same prompt: cached tokens and scored prompt tokens.

@@ -14,6 +14,7 @@ import structlog
 
 from inference_worker.engine_protocol import GenerationRequest, RequestFailed
 from inference_worker.errors import GrammarRejected, ModelError, UnsupportedModel
+from inference_worker.reasoning import answer_ids
 from inference_worker.structured.compiler import GrammarCompiler
 from inference_worker.structured.matcher import Matcher
 from inference_worker.structured.vocabulary import Vocabulary
@@ -87,7 +88,7 @@ class CompilationQueue:
         first = self._compiler.result().matcher(grammar)
         matchers = [first, *(first.fork() for _ in range(request.n - 1))]
         for matcher, delivered in zip(matchers, request.delivered, strict=False):
-            matcher.accept(delivered)
+            matcher.accept(answer_ids(request.reasoning, delivered))
             if matcher.error is not None:
                 raise GrammarRejected("The tokens delivered so far do not match the grammar")
         return matchers

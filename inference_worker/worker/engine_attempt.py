@@ -102,6 +102,9 @@ class GenerationAttempt(EngineAttempt):
         return Usage(
             prompt_tokens=prompt_tokens,
             completion_tokens=sum(map(len, self.ids)),
+            reasoning_tokens=sum(
+                min(output.reasoning_tokens, len(ids)) for output, ids in zip(self.outputs, self.ids, strict=False)
+            ),
             cached_tokens=min(self.cached_tokens, prompt_tokens),
         )
 

@@ -52,7 +52,9 @@ class GenerationHandler(EngineJobHandler[GenerationAttempt]):
             job, request = _within_limits(job, request, limits)
             attempt.full = [choice for choice in job.ended if choice not in attempt.job.ended]
         attempt.job = job
-        attempt.outputs = [self._text.open_output(job, choice, starts[choice]) for choice in range(job.n)]
+        attempt.outputs = [
+            self._text.open_output(job, choice, request.prompt_ids, starts[choice]) for choice in range(job.n)
+        ]
         attempt.resume(job)
         attempt.request = request
 
@@ -141,6 +143,7 @@ def _delta(attempt: GenerationAttempt, choice: int, release: Release, *, cached:
         start=release.start,
         token_ids=release.ids,
         text=release.text,
+        reasoning=release.reasoning,
         logprobs=release.logprobs,
         tool_calls=release.calls,
         finish_reason=release.finish,

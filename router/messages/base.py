@@ -50,11 +50,16 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What one job used over all its choices, in tokens and in units. `cached_tokens` are part of `prompt_tokens`."""
+    """What one job used over all its choices, in tokens and in units.
+
+    `cached_tokens` are part of `prompt_tokens`, and `reasoning_tokens` of `completion_tokens`: reported to the client,
+    never priced or stored.
+    """
 
     prompt_tokens: Count
     completion_tokens: Count = 0
     cached_tokens: Count = 0
+    reasoning_tokens: Count = 0
     units: dict[str, Count] = msgspec.field(default_factory=dict)
     """Numbers of things that are priced each, by unit: `1024x1024` (images of a size), `call` (tool calls)."""
 

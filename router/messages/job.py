@@ -58,7 +58,9 @@ class ChatPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     continue_final_message: bool = False
     template_kwargs: dict[str, str | int | float | bool | None] = {}
     reasoning_effort: str = ""
-    """Passed to templates that read it; "none" also turns reasoning off in templates that only have a switch."""
+    """Passed to templates that read it; "none" also has the model answer without reasoning."""
+    thinking_token_budget: Count | None = None
+    """Number of reasoning tokens after which the model must answer; 0: as "none"; `None`: no limit."""
     tools_off: list[str] = []
     """Names of an assistant's own tools that it must not call for this answer; `*`: none of them. Others ignore it."""
     tools_allowed: list[str] = []

@@ -127,7 +127,7 @@ class Delta(_Reply, frozen=True, kw_only=True, tag="delta"):
     """Number of pieces of a text without token ids, each one or a few tokens; 1 for a step that has ended."""
     text: str = msgspec.field(name="t", default="")
     reasoning: str = msgspec.field(name="r", default="")
-    """Reasoning that an upstream provider sends apart from the text."""
+    """Reasoning before the answer; `text` does not contain it or its markup."""
     logprobs: list[TokenLogprob] | None = msgspec.field(name="lp", default=None)
     tool_calls: list[ToolCallDelta] | None = msgspec.field(name="calls", default=None)
     """Additions to the choice's tool calls; `text` does not contain their markup."""

@@ -242,6 +242,17 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     ),
     "job_requester": msgspec_replace(JOB, requester="user-1"),
     "job_full": FULL_JOB,
+    "job_reasoning": msgspec_replace(
+        JOB,
+        prompt=ChatPrompt(
+            messages=[
+                {"role": "user", "content": "2 + 2?"},
+                {"role": "assistant", "content": "4", "reasoning_content": "Add."},
+                {"role": "user", "content": "And 1?"},
+            ],
+            thinking_token_budget=64,
+        ),
+    ),
     "job_tool_call": msgspec_replace(
         JOB,
         prompt=ChatPrompt(
@@ -347,6 +358,13 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             ),
             Delta(job_id="k", attempt_id="b", start=1, token_ids=[2], finish_reason="stop", stop_reason=2),
             Finished(job_id="j", attempt_id="a", usage=USAGE),
+        ],
+    ),
+    "window_reasoning": Window(
+        worker_id="worker-1",
+        replies=[
+            Delta(job_id="j", attempt_id="a", start=0, token_ids=[1, 2, 3], text="Hi!", reasoning="Greet."),
+            Finished(job_id="j", attempt_id="a", usage=Usage(prompt_tokens=9, completion_tokens=3, reasoning_tokens=2)),
         ],
     ),
     "window_text_without_ids": Window(

@@ -70,7 +70,7 @@ class Run:
 
     def __init__(self, text: TextProcessor, job: Job) -> None:
         self.job = job
-        self.outputs: list[OutputText] = [text.open_output(job, choice) for choice in range(job.n)]
+        self.outputs: list[OutputText] = [text.open_output(job, choice, [0]) for choice in range(job.n)]
         self.said = [Said() for _ in range(job.n)]
 
     def push(self, event: TokenEvent) -> None:

@@ -83,10 +83,13 @@ class Bench:
         self.limits = ModelLimits(1024, self.engine.ready().vocab_size)
 
     def run(self, jobs: list[Job]) -> list[Said]:
-        outputs = {(job.id, choice): self.text.open_output(job, choice) for job in jobs for choice in range(job.n)}
-        releases: dict[tuple[str, int], list[Release]] = {key: [] for key in outputs}
+        outputs = {}
         for job in jobs:
-            self.engine.add(asyncio.run(self.text.prepare(job, job.id, self.limits)))
+            request = asyncio.run(self.text.prepare(job, job.id, self.limits))
+            self.engine.add(request)
+            for choice in range(job.n):
+                outputs[job.id, choice] = self.text.open_output(job, choice, request.prompt_ids)
+        releases: dict[tuple[str, int], list[Release]] = {key: [] for key in outputs}
         while not all(output.finished for output in outputs.values()):
             for event in self.engine.step():
                 key = event.request, event.choice

@@ -193,6 +193,14 @@ def test_a_suffix_and_an_effort() -> None:
     assert sent_fields(ChatPrompt(messages=[], reasoning_effort="low")) == {"reasoning_effort": "low"}
 
 
+def test_a_budget_of_reasoning_tokens_is_sent_and_the_reasoning_of_earlier_answers_is_not() -> None:
+    answer = {"role": "assistant", "content": "4"}
+    prompt = ChatPrompt(messages=[{**answer, "reasoning_content": "2 + 2"}], thinking_token_budget=64)
+    assert body_of(job(prompt), SPEC, "m")["messages"] == [answer]
+    assert sent_fields(prompt) == {"thinking_token_budget": 64}
+    assert sent_fields(ChatPrompt(messages=[], thinking_token_budget=0)) == {}
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -216,7 +224,7 @@ def test_every_field_of_a_job_is_translated_or_rejected() -> None:
         "ignore_eos",
         TextOptions: "stop include_stop_str_in_output skip_special_tokens bad_words truncate_prompt_tokens echo",
         ChatPrompt: "messages images own_tool_call tools tool_choice add_generation_prompt continue_final_message "
-        "template_kwargs reasoning_effort tools_off tools_allowed",
+        "template_kwargs reasoning_effort thinking_token_budget tools_off tools_allowed",
         TextPrompt: "text suffix",
         ToolChoice: "mode names parallel",
         Grammar: "kind source param",

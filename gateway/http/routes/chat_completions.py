@@ -47,6 +47,7 @@ async def create_chat_completion(request: Request, authorised: AuthorisedChat) -
         allows_tool_calls=body.allows_tool_calls,
         forces_named_tool=body.forces_named_tool,
         has_functions=bool(body.functions),
+        includes_reasoning=body.include_reasoning is not False,
     )
     async with submit(request, gateway, admitted, [job], streamed=bool(body.stream)) as generation:
         if body.stream:

@@ -56,6 +56,7 @@ def stage_of(sequences: Iterable[Sequence]) -> Stage | None:
             wanted.logprobs is not None
             or wanted.logit_bias
             or sequence.matcher is not None
+            or (sequence.reasoning is not None and sequence.reasoning.forced is not None)
             or wanted.allowed_token_ids is not None
             or sequence.bad_words
             or is_penalised(wanted)

@@ -49,7 +49,7 @@ class Masks:
             logits: [R, V].
             sequences: R sequences; drafts of a choice follow it.
         """
-        rows = [row for row, sequence in enumerate(sequences) if sequence.matcher is not None]
+        rows = [row for row, sequence in enumerate(sequences) if sequence.active_matcher is not None]
         if not rows:
             return
         words = self._fill([sequences[row] for row in rows], logits.shape[1])
@@ -75,19 +75,32 @@ class Masks:
         for row, sequence in enumerate(sequences):
             if sequence.matcher is not None:
                 _ban_ends(words[row], sequence, sequence.matcher.end_token_ids)
+                _allow_reasoning(words[row], sequence)
         words[~words.any(axis=1)] = -1
         return words
 
 
 def _runs(sequences: list[Sequence]) -> Iterator[_Run]:
-    """Yield each choice with its drafts: the consecutive rows that share a matcher."""
+    """Yield each choice with its drafts: the rows that share a matcher, up to a draft that begins the reasoning."""
     first = 0
     for row, sequence in enumerate(sequences):
         following = sequences[row + 1] if row + 1 < len(sequences) else None
-        if (following is None or following.matcher is not sequence.matcher) and sequence.matcher is not None:
+        if sequence.matcher is not None and (following is None or not _continues(following, sequence)):
             drafts = sequence.token_ids[len(sequences[first].token_ids) :].tolist()
             yield _Run(sequence.matcher, first, drafts)
             first = row + 1
+
+
+def _continues(row: Sequence, before: Sequence) -> bool:
+    """Return whether a row is the one after `before`, with the next draft of the same choice."""
+    return row.matcher is before.matcher and len(row.token_ids) == len(before.token_ids) + 1
+
+
+def _allow_reasoning(row: Words, sequence: Sequence) -> None:
+    """Allow the token that begins the reasoning, which precedes the grammar, where it may still come."""
+    token = None if sequence.reasoning is None else sequence.reasoning.begins_with
+    if token is not None and 0 <= token < 32 * len(row):
+        row.view(np.uint32)[token // 32] |= np.uint32(1 << token % 32)
 
 
 def _bans(sequence: Sequence) -> bool:

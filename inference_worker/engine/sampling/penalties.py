@@ -61,7 +61,7 @@ def mask_early_stops(logits: Tensor, sequences: Rows[Sequence], min_tokens_rows:
     cells = [
         (row, token)
         for row in min_tokens_rows
-        if sequences[row].generated < sequences[row].sampling.min_tokens and sequences[row].matcher is None
+        if sequences[row].generated < sequences[row].sampling.min_tokens and sequences[row].active_matcher is None
         for token in sequences[row].stop_ids
         if 0 <= token < logits.shape[1]
     ]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from inference_worker.engine.sampling.banned_tokens import ban_words
 from inference_worker.engine.sampling.candidates import top_token
+from inference_worker.engine.sampling.forced_tokens import force_tokens
 from inference_worker.engine.sampling.inverse_cdf import inverse_cdf
 from inference_worker.engine.sampling.logprobs import RawScores
 from inference_worker.engine.sampling.masks import Masks
@@ -57,7 +58,7 @@ class Sampler:
         return self._parameters
 
     def _adjust(self, logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> None:
-        """Apply bans, bias, penalties and grammars to the logits in place."""
+        """Apply bans, bias, penalties, grammars and ends of reasoning to the logits in place."""
         if parameters.allowed is not None:
             parameters.allowed.apply(logits)
         ban_words(logits, sequences)
@@ -69,6 +70,7 @@ class Sampler:
             counts = self._histories.of([sequences[row] for row in parameters.penalties.row_numbers])
             parameters.penalties.apply(logits, counts)
         self._masks.apply(logits, sequences)
+        force_tokens(logits, sequences)
 
 
 def _sample(logits: Tensor, sequences: list[Sequence], parameters: SamplingParameters) -> Tensor:

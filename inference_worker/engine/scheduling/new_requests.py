@@ -12,6 +12,7 @@ from itertools import chain
 from inference_worker.engine.scheduling.limits import EngineLimits
 from inference_worker.engine.sequence import Sequence
 from inference_worker.engine_protocol import GenerationRequest
+from inference_worker.reasoning import ReasoningProgress
 from inference_worker.structured.matcher import Matcher
 
 
@@ -27,7 +28,10 @@ def rejection_reason(request: GenerationRequest, limits: EngineLimits) -> str | 
     if any(len(ids) > _max_tokens(request, limits) for ids in request.delivered):
         return "more tokens were delivered than may be generated"
     allowed = request.sampling.allowed_token_ids or []
-    ids = chain(request.prompt_ids, request.sampling.logit_bias, allowed, *request.delivered, *request.bad_words)
+    forced = [] if request.reasoning is None else request.reasoning.forced
+    ids = chain(
+        request.prompt_ids, request.sampling.logit_bias, allowed, forced, *request.delivered, *request.bad_words
+    )
     if any(not 0 <= token < limits.vocab_size for token in ids):
         return f"a token id is outside the vocabulary of {limits.vocab_size}"
     return None
@@ -62,6 +66,7 @@ def _to_sequence(request: GenerationRequest, choice: int, limits: EngineLimits, 
         tenant=request.tenant,
         requester=request.requester,
         matcher=matcher,
+        reasoning=None if request.reasoning is None else ReasoningProgress(request.reasoning, delivered),
         bad_words=[word for word in request.bad_words if word],
     )
 

@@ -216,6 +216,8 @@ class Scheduler:
         pure_decode = entries and all(entry.count == entry.sample_count == 1 for entry in entries)
         if max_steps == 1 or plan.preempted or not pure_decode or any(entry.sequence.matcher for entry in entries):
             return 1  # a grammar must be evaluated on the host after each token
+        unforced = [each.sequence.reasoning.unforced for each in entries if each.sequence.reasoning is not None]
+        max_steps = max(1, min([max_steps, *(each for each in unforced if each is not None)]))
         # The last token of a sequence is sampled, never computed.
         ends = [min(e.start + max_steps, e.sequence.prompt_length + e.sequence.max_tokens - 1) for e in entries]
         if not self.blocks.can_extend_all([entry.sequence for entry in entries], ends):

@@ -30,6 +30,9 @@ def append_decoded(sequence: Sequence, tokens: list[int]) -> int:
     if not sequence.stop_ids.isdisjoint(kept):
         kept = kept[: 1 + next(index for index, token in enumerate(kept) if token in sequence.stop_ids)]
     sequence.token_ids.extend(kept)
+    if sequence.reasoning is not None:
+        for token in kept:
+            sequence.reasoning.push(token)
     return len(kept)
 
 

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from inference_worker.engine_protocol import GenerationRequest, TokenEvent
 from inference_worker.search.events import Extend, Extended, Segment, SegmentEnd
-from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.detokenizer import Detokenizer
 from inference_worker.worker.text.output_text import OutputText
+from inference_worker.worker.text.processor import TextProcessor
 from router.messages import Job
 
 MAX_CHARACTER_BYTES = 4
@@ -29,7 +29,7 @@ class Continuations:
     """The continuations that an `Extend` command requests: choices of an engine request whose prompt is the path."""
 
     def __init__(
-        self, command: Extend, job: Job, request: GenerationRequest, request_id: str, tokenizer: Tokenizer
+        self, command: Extend, job: Job, request: GenerationRequest, request_id: str, text: TextProcessor
     ) -> None:
         """`request` is the job's engine request, without the path; `request_id` the id of the new one."""
         prefix, sampling = command.prefix, request.sampling
@@ -53,17 +53,20 @@ class Continuations:
             n=command.count,
             delivered=[],
             ended=[],
+            reasoning=None if request.reasoning is None else request.reasoning.after(prefix),
         )
         options = replace(job.text, stop=[*job.text.stop, self._separator]) if self._separator else job.text
         # Text before them can't be part of a stop string: each visible token has a byte.
-        last = self._last = prefix[-MAX_CHARACTER_BYTES * max(map(len, options.stop), default=1) :]
-        self._tokenizer = tokenizer
+        tokenizer = self._tokenizer = text.tokenizer
+        length = MAX_CHARACTER_BYTES * max(map(len, options.stop), default=1)
+        splitters = [text.reasoning_splitter(job, request.prompt_ids) for _ in range(command.count)]
+        last = self._last = prefix if any(splitters) else prefix[-length:]
         self._hidden = tokenizer.controls.ids if job.text.skip_special_tokens else frozenset()
         self._begin = self._split(last)[1] if self._separator else ""
         """Text of the path's last token after the separator, which belongs to the step that begins."""
         sampling = replace(sampling, min_tokens=sampling.min_tokens + len(last) if sampling.min_tokens else 0)
         self._all = [
-            _Continuation(OutputText(tokenizer, sampling, options, last, start=0)) for _ in range(command.count)
+            _Continuation(OutputText(tokenizer, sampling, options, last, start=0, reasoning=each)) for each in splitters
         ]
 
     def outstanding(self) -> GenerationRequest:
@@ -91,8 +94,10 @@ class Continuations:
             continuation.end = SegmentEnd.LENGTH if full else SegmentEnd.FULL
         elif self._separator and release.stopped_by == self._separator and self._separator not in self._stop:
             continuation.end = SegmentEnd.BOUNDARY
-            ended, _ = self._split([*self._last, *continuation.ids])
-            continuation.text = ended[len("".join(self._texts(self._last))) :]
+            ids = [*self._last, *continuation.ids]
+            ended, _ = self._split(ids)
+            before = max(len(self._last), continuation.output.reasoning_tokens)
+            continuation.text = ended[len("".join(self._texts(ids[:before]))) :]
         else:
             continuation.end = SegmentEnd.STOP
         continuation.text = self._begin + continuation.text

@@ -42,6 +42,7 @@ from inference_worker.worker.search.result_sandbox import ResultSandbox
 from inference_worker.worker.search.verifier import PARAM, scores_of
 from inference_worker.worker.text.detokenizer import Detokenizer
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.reasoning.style import without_reasoning
 from router.errors import PublishError, TooManyAncestors
 from router.messages import MAX_DEPTH, ChatPrompt, ExtractionKind, Job, Search, SearchMethod, Step, Terminal
 from router.producer.child_jobs import ChildJobs, parent_failure
@@ -72,12 +73,14 @@ class SearchHandler(GenerationHandler):
             return
         job, search = attempt.job, attempt.search
         _check(job, search)
+        if search.method.stepwise:  # verifiers score the steps of answers, not of reasoning
+            job = attempt.job = without_reasoning(job)
         limits = ModelLimits(self._ready.max_model_len, self._ready.vocab_size)
         request = await self._text.prepare(job, attempt.attempt_id, limits)
         rest = limits.max_model_len - request.prompt_tokens
         most = rest if request.sampling.max_tokens is None else request.sampling.max_tokens
         request = replace(request, sampling=replace(request.sampling, max_tokens=most))
-        attempt.outputs = [self._text.open_output(job, choice) for choice in range(job.n)]
+        attempt.outputs = [self._text.open_output(job, choice, request.prompt_ids) for choice in range(job.n)]
         attempt.resume(job)
         if search.method is SearchMethod.LIKELIHOOD_BEAM_SEARCH:
             attempt.driver = self._likelihood_driver(job, search, most)
@@ -169,7 +172,7 @@ class SearchHandler(GenerationHandler):
         if isinstance(command, Predict):
             generated = Prediction(command, attempt.request, request_id)
         else:
-            generated = Continuations(command, attempt.job, attempt.request, request_id, self._text.tokenizer)
+            generated = Continuations(command, attempt.job, attempt.request, request_id, self._text)
         attempt.continuations[request_id] = generated
         self._send(attempt, [generated.request])
 
@@ -213,10 +216,11 @@ class SearchHandler(GenerationHandler):
     def _choose(self, attempt: SearchAttempt, command: Choose) -> None:
         """Release a chosen answer as if the engine had just generated it."""
         choice, ended = command.choice, attempt.job.ended
-        if choice in ended and len(ended) < attempt.job.n:
+        if not isinstance(attempt.request, GenerationRequest) or (choice in ended and len(ended) < attempt.job.n):
             return  # an earlier attempt has released it
         start = None if choice else attempt.position
-        attempt.outputs[choice] = self._text.open_output(attempt.job, choice, start)
+        prompt_ids = attempt.request.prompt_ids
+        attempt.outputs[choice] = self._text.open_output(attempt.job, choice, prompt_ids, start)
         position = len(attempt.job.delivered_ids(choice))
         stopped = command.end is SegmentEnd.STOP
         event = TokenEvent(
@@ -281,6 +285,8 @@ def _check(job: Job, search: Search) -> None:
         raise PromptRejected("Only the answers of chats are searched for.", PARAM)
     if search.verifier and job.prompt.images:
         raise PromptRejected("The verifier of a search reads no images.", "messages")
+    if search.method is SearchMethod.LIKELIHOOD_BEAM_SEARCH and job.prompt.thinking_token_budget:
+        raise PromptRejected("Beam search by likelihood has no budget of reasoning tokens.", "thinking_token_budget")
     if search.verifier and job.depth >= MAX_DEPTH:
         raise PromptRejected("Assistants call one another too deeply for a search with a verifier.", PARAM)
     if search.extract.kind is ExtractionKind.REGEX and not is_supported(search.extract.pattern):

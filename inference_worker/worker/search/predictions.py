@@ -27,6 +27,7 @@ class Prediction:
             n=1,
             delivered=[],
             ended=[],
+            reasoning=None,
         )
         self._beam = command.beam
         self._tokens: list[tuple[int, float]] | None = None

@@ -27,6 +27,7 @@ import jinja2.sandbox
 
 from inference_worker.errors import PromptRejected, UnsupportedModel
 from inference_worker.tokenizer.control_tokens import MARKERS
+from inference_worker.worker.text.reasoning.markup import is_off, reasoning_markup, without_reasoning
 from inference_worker.worker.text.tool_calls.template_messages import Message, as_plain_messages, with_short_ids
 from inference_worker.worker.text.tool_calls.tool_style import MarkupFamily, tool_style
 from router.messages import ChatPrompt, FailureCode, ToolMode
@@ -42,6 +43,8 @@ _WIDE = re.compile(r"%[^%a-zA-Z]*(\d{4}|\*)")
 """A `%` format with a width of four digits, or one that is an argument."""
 
 _OWN_NAMES = frozenset({"messages", "tools", "documents", "add_generation_prompt", "continue_final_message"})
+_REASONING_NAMES = ("reasoning", "thinking")
+"""Names that templates give to an earlier answer's reasoning, besides `reasoning_content`."""
 _TEMPLATE_ERRORS = (
     jinja2.TemplateError,
     ArithmeticError,
@@ -73,6 +76,11 @@ class ChatTemplate:
         self._named_tokens = named_tokens
         self._reads_images = reads_images
         self._knows_developer = "developer" in source
+        self._reasoning_names = [
+            name for name in _REASONING_NAMES if re.search(rf"\.{name}\b|['\"]{name}['\"]", source)
+        ]
+        self.reasoning = reasoning_markup(source)
+        """Markup in which the model writes its reasoning; `None` if it does not reason in a known one."""
         try:
             self._template = self._environment.from_string(source)
             names = jinja2.meta.find_undeclared_variables(self._environment.parse(source))
@@ -97,7 +105,7 @@ class ChatTemplate:
             rendered = self._environment.render_within(
                 self._template,
                 **self._named_tokens,
-                **self._effort(prompt.reasoning_effort) | prompt.template_kwargs,
+                **self._effort(prompt) | prompt.template_kwargs,
                 messages=[_in_parts(message) for message in messages] if self._reads_images else messages,
                 tools=tools,
                 documents=None,
@@ -108,7 +116,11 @@ class ChatTemplate:
             raise PromptRejected(
                 f"The model's chat template refused these messages: {reason}", "messages", FailureCode.INVALID_PROMPT
             ) from error
-        return _cut_after_final(rendered, messages) if prompt.continue_final_message else rendered
+        if prompt.continue_final_message:
+            return _cut_after_final(rendered, messages)
+        if self.reasoning is not None and is_off(prompt):
+            return without_reasoning(rendered, self.reasoning)
+        return rendered
 
     def _with_tools(self, messages: list[Message], prompt: ChatPrompt) -> tuple[list[Message], list[Message] | None]:
         """Return the messages and tools to render, in the form that the template expects."""
@@ -120,17 +132,21 @@ class ChatTemplate:
             messages = with_short_ids(messages)
         return messages, prompt.tools or None
 
-    def _effort(self, effort: str) -> dict[str, str | int | float | bool | None]:
-        """Return the template variables that stand for a reasoning effort, as far as the template has them."""
-        variables: dict[str, str | int | float | bool | None] = {}
+    def _effort(self, prompt: ChatPrompt) -> dict[str, str | int | float | bool | None]:
+        """Return the template variables for the effort and budget of reasoning, as far as the template has them."""
+        effort, variables = prompt.reasoning_effort, dict[str, str | int | float | bool | None]()
+        if prompt.thinking_token_budget is not None and "thinking_budget" in self.options:
+            variables["thinking_budget"] = prompt.thinking_token_budget
         if effort and "reasoning_effort" in self.options:
             variables["reasoning_effort"] = effort
-        if effort == "none" and "enable_thinking" in self.options:
+        if is_off(prompt) and "enable_thinking" in self.options:
             variables["enable_thinking"] = False
         return variables
 
     def _message(self, message: dict[str, Any]) -> dict[str, Any]:
         shaped = {**message, "content": flatten(message.get("content"))}
+        if reasoning := shaped.get("reasoning_content"):
+            shaped |= dict.fromkeys(self._reasoning_names, reasoning)
         if shaped.get("role") == "developer" and not self._knows_developer:
             shaped["role"] = "system"
         return shaped

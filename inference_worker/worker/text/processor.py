@@ -27,6 +27,8 @@ from inference_worker.worker.text.chat_template import ChatTemplate, flatten
 from inference_worker.worker.text.fill_in_middle import fill_in_ids
 from inference_worker.worker.text.output_text import OutputText
 from inference_worker.worker.text.prompt_bounds import prompt_bounds
+from inference_worker.worker.text.reasoning.splitter import ReasoningSplitter
+from inference_worker.worker.text.reasoning.style import ReasoningStyle, without_reasoning
 from inference_worker.worker.text.tokenisation import TokenList
 from inference_worker.worker.text.tool_calls.call_splitter import ToolCallSplitter
 from inference_worker.worker.text.tool_calls.template_messages import with_parsed_arguments
@@ -77,6 +79,8 @@ class TextProcessor:
     def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
         self.tokenizer = tokenizer
         self._template = template
+        markup = None if template is None else template.reasoning
+        self._reasoning = None if markup is None else ReasoningStyle(markup, tokenizer)
         self.reads_images = False
         self.bounds = prompt_bounds(tokenizer, template)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
@@ -181,22 +185,38 @@ class TextProcessor:
     async def tokenise_delivered(self, job: Job) -> Job:
         """Return a copy of `job` whose texts delivered by a provider without token ids are token ids.
 
-        They are the beginning of the assistant's turn, which this worker continues.
+        They are the beginning of the assistant's turn, which this worker continues, so that no reasoning may come.
         """
         if not any(job.texts):
             return job
         loop = asyncio.get_running_loop()
         texts = [await loop.run_in_executor(self._threads, self.tokenizer.encode_inside, each) for each in job.texts]
         delivered = [[*ids, *job.delivered_ids(choice)] for choice, ids in enumerate(texts)]
-        return msgspec.structs.replace(job, delivered=delivered, texts=[], text_positions=[])
+        job = msgspec.structs.replace(job, delivered=delivered, texts=[], text_positions=[])
+        return without_reasoning(job)
 
-    def open_output(self, job: Job, choice: int, start: int | None = None) -> OutputText:
+    def open_output(self, job: Job, choice: int, prompt_ids: list[int], start: int | None = None) -> OutputText:
         """Create the converter of tokens to text for one choice of a job, resumed after the choice's delivered ids.
 
-        `start` is the position of the next token, if that is not the number of delivered ids.
+        `prompt_ids` are those of the job's engine request. `start` is the position of the next token, if that is not
+        the number of delivered ids.
         """
-        calls = self._calls(job, choice)
-        return OutputText(self.tokenizer, job.sampling, job.text, job.delivered_ids(choice), calls, start=start)
+        return OutputText(
+            self.tokenizer,
+            job.sampling,
+            job.text,
+            job.delivered_ids(choice),
+            self._calls(job, choice),
+            start=start,
+            reasoning=self.reasoning_splitter(job, prompt_ids),
+        )
+
+    def reasoning_splitter(self, job: Job, prompt_ids: list[int]) -> ReasoningSplitter | None:
+        """Create the splitter of reasoning and answer for one choice; `None` if the model has no markup of reasoning.
+
+        `prompt_ids` are those of the job's engine request.
+        """
+        return None if self._reasoning is None else self._reasoning.splitter(job, prompt_ids)
 
     def _calls(self, job: Job, choice: int) -> ToolCallSplitter | None:
         """Return the tool call parser of a choice, or `None` if it can have no calls."""
@@ -208,6 +228,11 @@ class TextProcessor:
         return ToolCallSplitter(parser, f"{job.id}/{choice}", self.tokenizer.controls.ids_of(parser.markup.tokens))
 
     def _prepare(self, job: Job, request_id: str, limits: ModelLimits, images: PromptImages) -> GenerationRequest:
+        style = None if self._template is None else self._template.tool_style
+        grammar = output_grammar(job.prompt, job.grammar, style, self.tokenizer.controls.ids_by_text)
+        reasoning = self._reasoning
+        if grammar is not None and reasoning is not None and not reasoning.has_tokens:
+            job = without_reasoning(job)
         prompt_ids = _truncated(self._prompt_ids(job, limits, images), job, limits)
         _check_prompt(prompt_ids, job, limits)
         _check_token_options(job.sampling, limits)
@@ -223,12 +248,8 @@ class TextProcessor:
             ended=job.ended,
             bad_words=self._bad_words(job.text.bad_words),
             inputs=images.inputs,
-            grammar=output_grammar(
-                job.prompt,
-                job.grammar,
-                None if self._template is None else self._template.tool_style,
-                self.tokenizer.controls.ids_by_text,
-            ),
+            grammar=grammar,
+            reasoning=None if reasoning is None else reasoning.tokens(job, prompt_ids, grammar),
         )
 
     def _bad_words(self, words: list[str]) -> list[list[int]]:

@@ -24,6 +24,7 @@ def test_ids_of_jobs_and_attempts_are_accepted() -> None:
         Usage(prompt_tokens=1, completion_tokens=MAX_INT + 1),
         Usage(prompt_tokens=1, cached_tokens=-1),
         Usage(prompt_tokens=1, cached_tokens=2),
+        Usage(prompt_tokens=1, completion_tokens=1, reasoning_tokens=2),
     ],
 )
 def test_an_impossible_usage_is_an_error(usage: Usage) -> None:

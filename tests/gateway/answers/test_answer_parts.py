@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -153,6 +155,52 @@ async def test_chat(
         content = (choice["logprobs"] or {"content": []})["content"]
         assert content == (expected["logprobs"] or {"content": []})["content"]
         assert choice["finish_reason"] == expected["finish_reason"]
+
+
+THOUGHT = Delta(
+    job_id="id-1",
+    attempt_id="a",
+    start=0,
+    token_ids=[1, 2],
+    reasoning="hm",
+    text="so",
+    logprobs=[TokenLogprob(TokenAlternative(1, "hm", -1.0), []), TokenLogprob(TokenAlternative(2, "so", -1.0), [])],
+    finish_reason="stop",
+)
+THOUGHT_ONLY = msgspec.structs.replace(THOUGHT, text="", finish_reason="length")
+
+
+@pytest.mark.parametrize(
+    ("delta", "included", "expected"),
+    [
+        (THOUGHT, True, [{"reasoning_content": "hm"}, {"content": "so"}, {}]),
+        (THOUGHT, False, [{"content": "so"}, {}]),
+        (THOUGHT_ONLY, True, [{"reasoning_content": "hm"}, {}]),
+        (THOUGHT_ONLY, False, [{}, {}]),
+    ],
+)
+async def test_reasoning_comes_before_the_text_unless_the_client_leaves_it_out(
+    delta: Delta, included: bool, expected: list[dict[str, str]]
+) -> None:
+    answer = ChatAnswer(HEAD, 1, AnswerOptions(logprobs=0, token_ids=True), str, includes_reasoning=included)
+    parts = await chunks(answer.events(generation([[ChoiceDelta(0, delta)]], EchoedPrompt())))
+    choices = [part["choices"][0] for part in parts[1:]]
+    assert [choice["delta"] for choice in choices] == expected
+    assert [id_ for choice in choices for id_ in choice.get("token_ids", [])] == [1, 2]
+    assert len(choices[0]["logprobs"]["content"]) == 2
+
+
+@pytest.mark.parametrize(("text", "content"), [("so", "so"), ("", None)])
+@pytest.mark.parametrize("included", [True, False])
+def test_a_message_that_ended_in_its_reasoning_has_null_content(text: str, content: str | None, included: bool) -> None:
+    answer = ChatAnswer(HEAD, 1, AnswerOptions(), str, includes_reasoning=included)
+    choice = CollectedChoice(text=[text], reasoning=["h", "m"], finish_reason="length")
+    usage = Usage(prompt_tokens=1, completion_tokens=3, reasoning_tokens=2)
+    body = json.loads(answer.body([choice], EchoedPrompt(), usage).model_dump_json())
+    message = body["choices"][0]["message"]
+    assert message["content"] == content
+    assert message.get("reasoning_content") == ("hm" if included else None)
+    assert body["usage"]["completion_tokens_details"]["reasoning_tokens"] == 2
 
 
 def _join(joined: dict[str, Any], part: dict[str, Any], appended: tuple[str, ...]) -> None:

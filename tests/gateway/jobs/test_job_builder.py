@@ -104,6 +104,13 @@ def test_a_clients_salt_narrows_the_tenants() -> None:
     assert chat(cache_salt="a").cache_salt == chat(cache_salt="a").cache_salt
 
 
+@pytest.mark.parametrize(("budget", "sent"), [(None, None), (-1, None), (0, 0), (64, 64)])
+def test_a_budget_of_reasoning_tokens(budget: int | None, sent: int | None) -> None:
+    prompt = chat(thinking_token_budget=budget).prompt
+    assert isinstance(prompt, ChatPrompt)
+    assert prompt.thinking_token_budget == sent
+
+
 def test_each_prompt_of_a_completion_is_a_job() -> None:
     body = CompletionRequest.parse({"model": "m", "prompt": ["a", "b"], "suffix": "c"})
     first, second = build_completion_jobs(body, admitted(), ORIGIN)

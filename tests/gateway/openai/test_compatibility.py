@@ -44,7 +44,7 @@ EXTRAS = {
     "/v1/chat/completions": EXTRAS_OF_BOTH
     + """
         add_generation_prompt chat_template chat_template_kwargs continue_final_message documents include_reasoning
-        mm_processor_kwargs
+        mm_processor_kwargs thinking_token_budget
     """,
     "/v1/completions": EXTRAS_OF_BOTH + "prompt_embeds",
     "/v1/embeddings": "embed_dtype endianness normalize truncate_prompt_tokens",

@@ -108,3 +108,9 @@ def test_every_tool_call_is_answered_before_the_conversation_continues(messages:
     with pytest.raises(PydanticCustomError) as caught:
         check_tool_results(conversation)
     assert str(caught.value).startswith(place)
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_the_reasoning_of_an_earlier_answer_is_passed_on(name: str) -> None:
+    wire = to_wire(read(role="assistant", content="4", **{name: "2 + 2"}))
+    assert wire == {"role": "assistant", "content": "4", "reasoning_content": "2 + 2"}

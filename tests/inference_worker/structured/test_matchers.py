@@ -218,7 +218,14 @@ def test_a_row_without_tokens_has_no_nan() -> None:
     matcher = GrammarCompiler(VOCABULARY, WIDTH, [EOS]).matcher(grammar("regex", "c+d"))
     params = SamplingParams(seed=1, allowed_token_ids=[TOKENS.index(b"x")])
     sequence = SimpleNamespace(
-        matcher=matcher, bad_words=[], sampling=params, generated=0, stop_ids=frozenset(), token_ids=np.array([5])
+        matcher=matcher,
+        active_matcher=matcher,
+        reasoning=None,
+        bad_words=[],
+        sampling=params,
+        generated=0,
+        stop_ids=frozenset(),
+        token_ids=np.array([5]),
     )
     logits = torch.full((1, WIDTH), float("-inf"))
     logits[0, TOKENS.index(b"x")] = 1.0

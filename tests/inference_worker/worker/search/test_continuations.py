@@ -31,7 +31,7 @@ def continuations(
     command = Extend(4, prefix or [], count, seed=99, max_tokens=most, to_end=to_end)
     job = make_job(search=fields.pop("search", SEARCH), sampling=sampling, text=TextOptions(**fields))
     request = GenerationRequest(id="a", prompt_ids=PROMPT, sampling=sampling, tenant="t", salt="s")
-    return Continuations(command, job, request, "a/0", shared_text().tokenizer)
+    return Continuations(command, job, request, "a/0", shared_text())
 
 
 def event(tokens: list[int], choice: int = 0, **fields: Any) -> TokenEvent:
@@ -56,7 +56,7 @@ def test_a_rollout_is_not_sampled() -> None:
     command = Extend(4, [], 1, seed=99, max_tokens=9, to_end=False, greedy=True)
     sampling = SamplingParams(seed=1, max_tokens=ANSWER_TOKENS, temperature=0.8)
     request = GenerationRequest(id="a", prompt_ids=PROMPT, sampling=sampling, tenant="t", salt="s")
-    tried = Continuations(command, make_job(search=SEARCH, sampling=sampling), request, "a/0", shared_text().tokenizer)
+    tried = Continuations(command, make_job(search=SEARCH, sampling=sampling), request, "a/0", shared_text())
     assert tried.request.sampling.temperature == 0
 
 
