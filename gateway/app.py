@@ -27,6 +27,7 @@ from gateway.admission.publish_queue import PublishQueue
 from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
+from gateway.answers.stored_completions import CompletionStorage
 from gateway.http import error_handlers
 from gateway.http.authentication import unprotected_routes
 from gateway.http.gateway import Gateway
@@ -46,6 +47,7 @@ from gateway.http.routes import (
     organization,
     responses,
     scores,
+    stored_completions,
     tokenisation,
     uploads,
 )
@@ -104,7 +106,8 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
     )
     app.state.gateway = assemble(services, settings)
     of_models = (chat_completions, responses, completions, embeddings, images, scores, tokenisation, models, mcp)
-    for routes in (*of_models, files, uploads, blobs, health, openapi, organization, operator):
+    stored = (stored_completions, files, uploads, blobs)
+    for routes in (*of_models, *stored, health, openapi, organization, operator):
         app.include_router(routes.router)
     app.include_router(images.not_offered)
     app.add_middleware(RequestContext, metrics=app.state.gateway.metrics)
@@ -168,6 +171,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         uploads=Uploads(project_files),
         addresses=services.addresses,
         documents=services.documents,
+        completion_storage=CompletionStorage(services.documents.completions),
         metrics=metrics,
         timings=timings,
         unauthenticated=UnauthenticatedConnections(settings.max_strangers),
@@ -189,6 +193,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, gateway.authenticator.last_used_times.flush_periodically())),
         asyncio.create_task(_supervise(gateway, gateway.limits.run())),
         asyncio.create_task(_supervise(gateway, gateway.billing.run())),
+        asyncio.create_task(_supervise(gateway, gateway.completion_storage.run())),
         asyncio.create_task(_supervise(gateway, ObjectSweeper(gateway.objects).run())),
         asyncio.create_task(_supervise(gateway, DocumentSweeper(gateway.documents.kinds).run())),
     ]
@@ -198,6 +203,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         await gateway.idempotent.close()
+        await gateway.completion_storage.flush()
         await gateway.billing.flush()
         await windows.close()
         await statuses.close()

@@ -12,7 +12,7 @@ from gateway.jobs.generation import Generation
 from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.openai.prompt_logprobs import PromptLogprob, PromptLogprobs
 from gateway.openai.usage import CompletionUsage
-from router.messages import FinishReason, Job, ServiceClass, Step, TokenAlternative, TokenLogprob, ToolCallDelta
+from router.messages import Delta, FinishReason, Job, ServiceClass, Step, TokenAlternative, TokenLogprob, ToolCallDelta
 
 LOWEST_LOGPROB = -9999.0
 """Lowest log probability that is reported, as by OpenAI, because JSON has no -Infinity."""
@@ -49,7 +49,7 @@ class AnswerMetadata:
 
 @dataclass
 class CollectedChoice:
-    """One choice of an answer, assembled from its deltas for a response without streaming."""
+    """One choice of an answer, assembled from its deltas: for a response without streaming, or to be stored."""
 
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
@@ -59,6 +59,17 @@ class CollectedChoice:
     steps: list[Step] = field(default_factory=list)
     """The ended steps before the answer."""
     finish_reason: FinishReason | None = None
+
+    def take(self, delta: Delta) -> None:
+        """Add one delta of this choice."""
+        self.text.append(delta.text)
+        self.reasoning.append(delta.reasoning)
+        self.ids.extend(delta.token_ids)
+        self.logprobs.extend(delta.logprobs or [])
+        self.calls.extend(delta.tool_calls or [])
+        self.finish_reason = delta.finish_reason
+        if delta.step is not None and delta.step.state.ended:
+            self.steps.append(delta.step)
 
 
 @dataclass(frozen=True)

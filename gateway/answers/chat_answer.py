@@ -6,7 +6,7 @@ models in `openai/`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -36,6 +36,8 @@ from router.messages import (
 )
 from stored_objects.image_results import BlobAddress
 
+StoreAnswer = Callable[[ChatCompletion], Awaitable[None]]
+"""Stores a whole chat completion."""
 CHUNK = "chat.completion.chunk"
 _ROLE = '{"role":"assistant","content":"","refusal":null}'
 _ROLE_OF_CALLER = '{"role":"assistant","content":null,"refusal":null}'
@@ -77,14 +79,21 @@ class ChatAnswer:
             prompt_token_ids=prompt.ids if self.options.token_ids else None,
         )
 
-    async def events(self, generation: Generation) -> AsyncIterator[str]:
+    async def events(self, generation: Generation, store: StoreAnswer | None = None) -> AsyncIterator[str]:
         """Yield a chat completion's stream: roles of all choices by index, text, an empty delta at each end, usage.
 
-        Each item has the event frames of one batch of `generation`; usage, if requested, is in the last item.
+        Each item has the event frames of one batch of `generation`; usage, if requested, is in the last item. `store`,
+        if any, gets the whole completion before the last item.
         """
         frames = ChunkFrames(self.metadata.fields(CHUNK), usage=self.options.usage)
         begun = False
+        choices = [CollectedChoice() for _ in range(self.n)]
         async for batch in generation.batches():
+            if store is not None:
+                for index, delta in batch:
+                    choices[index].take(delta)
+                if generation.finished:
+                    await store(self.body(choices, generation.prompts[0], generation.usage, generation.parts))
             opening = "" if begun else self._opening(frames, generation.prompts[0])
             text = "".join(frames.choice(choice) for index, delta in batch for choice in self._choices(index, delta))
             yield opening + text + self.options.usage_chunk(frames, generation)

@@ -20,15 +20,7 @@ async def collect(generation: Generation) -> list[CollectedChoice]:
     choices = [CollectedChoice() for job in generation.jobs for _ in range(job.n)]
     async for batch in generation.batches():
         for index, delta in batch:
-            choice = choices[index]
-            choice.text.append(delta.text)
-            choice.reasoning.append(delta.reasoning)
-            choice.ids.extend(delta.token_ids)
-            choice.logprobs.extend(delta.logprobs or [])
-            choice.calls.extend(delta.tool_calls or [])
-            choice.finish_reason = delta.finish_reason
-            if delta.step is not None and delta.step.state.ended:
-                choice.steps.append(delta.step)
+            choices[index].take(delta)
     return choices
 
 

@@ -23,6 +23,7 @@ from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
 from gateway.openai.responses.request import ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
+from gateway.openai.stored_completions import StoredChatCompletionUpdate
 from gateway.openai.tokenisation import DetokenizeRequest, TokenizeRequest
 from runtime import strict_json
 
@@ -88,8 +89,12 @@ _score_security = BodySecurity(Scope.SCORES, ScoreRequest)
 _rerank_security = BodySecurity(Scope.SCORES, RerankRequest)
 _tokenisation_security = BodySecurity(Scope.MODELS_READ, TokenizeRequest)
 _detokenisation_security = BodySecurity(Scope.MODELS_READ, DetokenizeRequest)
+_completion_update_security = BodySecurity(Scope.CHAT_COMPLETIONS, StoredChatCompletionUpdate)
 AuthorisedChat = Annotated[AuthorisedRequest[ChatCompletionRequest], Security(_chat_security)]
 AuthorisedResponse = Annotated[AuthorisedRequest[ResponseRequest], Security(_response_security)]
+AuthorisedCompletionUpdate = Annotated[
+    AuthorisedRequest[StoredChatCompletionUpdate], Security(_completion_update_security)
+]
 AuthorisedCompletion = Annotated[AuthorisedRequest[CompletionRequest], Security(_completion_security)]
 AuthorisedEmbeddings = Annotated[AuthorisedRequest[EmbeddingRequest], Security(_embedding_security)]
 AuthorisedImages = Annotated[AuthorisedRequest[ImageRequest], Security(_image_security)]
@@ -97,6 +102,7 @@ AuthorisedScores = Annotated[AuthorisedRequest[ScoreRequest], Security(_score_se
 AuthorisedRerank = Annotated[AuthorisedRequest[RerankRequest], Security(_rerank_security)]
 AuthorisedTokenisation = Annotated[AuthorisedRequest[TokenizeRequest], Security(_tokenisation_security)]
 AuthorisedDetokenisation = Annotated[AuthorisedRequest[DetokenizeRequest], Security(_detokenisation_security)]
+ChatCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.CHAT_COMPLETIONS))]
 ImageCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.IMAGES))]
 FileCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.FILES))]
 ModelReader = Annotated[Principal, Security(ApiKeySecurity(Scope.MODELS_READ))]

@@ -16,6 +16,7 @@ from gateway.admission.publish_queue import PublishQueue
 from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
+from gateway.answers.stored_completions import CompletionStorage
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.gateway_billing import GatewayBilling
 from gateway.jobs.submission import JobSubmission
@@ -57,6 +58,7 @@ class Gateway:
     uploads: Uploads
     addresses: AddressSigner
     documents: StoredDocuments
+    completion_storage: CompletionStorage
     metrics: GatewayMetrics
     timings: Timings
     unauthenticated: UnauthenticatedConnections

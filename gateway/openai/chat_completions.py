@@ -20,7 +20,7 @@ from gateway.openai.messages import (
     image_urls,
     text_of,
 )
-from gateway.openai.sampling import GREEDY_BELOW, INT32_MAX, SamplingRequest
+from gateway.openai.sampling import GREEDY_BELOW, INT32_MAX, Metadata, SamplingRequest
 from gateway.openai.test_time_compute import EarlyStoppingOption, LengthPenalty, SearchOptions
 from gateway.openai.tools import (
     FunctionCallOption,
@@ -116,6 +116,10 @@ class ChatCompletionRequest(SamplingRequest):
     """Most tokens of the reasoning, after which the model is made to answer; 0: none at all, -1: no limit."""
     verbosity: Ignored[Literal["low", "medium", "high"] | None] = None
     """No served model has this option."""
+    store: bool | None = None
+    """Keep the completion with its messages for the project ([stored-completions.md](stored-completions.md))."""
+    metadata: Metadata | None = None
+    """Pairs that a stored completion has, by which the list of stored completions can be filtered."""
     prediction: Ignored[Prediction | None] = None
     """A hint for speed only: draft tokens are taken from the prompt anyway."""
     audio: Ignored[dict[str, Any] | None] = None

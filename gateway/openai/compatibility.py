@@ -20,11 +20,13 @@ from gateway.openai.files import FileCreate, UploadComplete, UploadCreate
 from gateway.openai.images import ImageRequest
 from gateway.openai.responses.request import ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
+from gateway.openai.stored_completions import StoredChatCompletionUpdate
 from gateway.openai.tokenisation import DetokenizeRequest, TokenizeRequest
 
 ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/chat/completions": ChatCompletionRequest,
     "/v1/responses": ResponseRequest,
+    "/v1/chat/completions/{completion_id}": StoredChatCompletionUpdate,
     "/v1/completions": CompletionRequest,
     "/v1/embeddings": EmbeddingRequest,
     "/v1/images/generations": ImageRequest,

@@ -85,5 +85,6 @@ def _described(name: str, required: bool, schema: dict[str, Any], definitions: d
     inner = next((each for each in schema.get("anyOf", []) if each.get("type") != "null"), schema)
     if "$ref" in inner:
         inner = definitions[inner["$ref"].rpartition("/")[2]]
+    if inner.get("type") == "object":
         described["style"] = "deepObject"
     return {**described, "schema": inner}

@@ -139,9 +139,9 @@ class SamplingRequest(RequestBody):
     user: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None
     """Callers are identified by their API key."""
     metadata: Ignored[Metadata | None] = None
-    """Responses are not stored, so there is no object to attach it to."""
+    """Completions are not stored, so there is no object to attach it to."""
     store: Ignored[bool | None] = None
-    """Responses are not stored."""
+    """Completions are not stored."""
     cache_salt: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
     """Separates cached prefixes within a tenant; tenants are always separated."""
     request_id: Ignored[Annotated[str, StringConstraints(max_length=512)] | None] = None

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from auth_billing.access.principal import Principal
+
 Order = Literal["asc", "desc"]
 
 
@@ -20,6 +22,11 @@ class ProjectOwner:
     organisation: str
     project: str
     """Id of the project; "" for callers of the organisation that belong to none."""
+
+    @classmethod
+    def of(cls, principal: Principal) -> ProjectOwner:
+        """Return the owner of what `principal` stores: the project that the caller's API key belongs to."""
+        return cls(principal.tenant, principal.project)
 
 
 @dataclass(frozen=True)

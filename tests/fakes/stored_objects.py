@@ -172,6 +172,8 @@ def stored_objects(
     return StoredObjects(blobs, documents, quotas, ObjectMetrics(CollectorRegistry()), clock=clock)
 
 
-def object_services(clock: Callable[[], float] = time.time) -> tuple[StoredObjects, AddressSigner, StoredDocuments]:
+def object_services(
+    documents: StoredDocuments | None = None, clock: Callable[[], float] = time.time
+) -> tuple[StoredObjects, AddressSigner, StoredDocuments]:
     """Stored objects in memory, the signer of their addresses, and project documents, for `GatewayServices`."""
-    return stored_objects(clock=clock), AddressSigner(ADDRESS_KEY, clock), stored_documents(clock)
+    return stored_objects(clock=clock), AddressSigner(ADDRESS_KEY, clock), documents or stored_documents(clock)

@@ -32,6 +32,7 @@ from router.bus import Bus
 from router.messages import Receipt, Task
 from router.timings import Timings
 from router.transport.memory import MemoryBroker, MemoryTransport
+from stored_objects.documents.project_documents import StoredDocuments
 from tests.fakes.accounts import DictApiKeyStore, DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.billing import FakeBilling
@@ -146,6 +147,7 @@ async def stage(
     script: Script = count,
     *,
     idempotency: DictIdempotencyStore | None = None,
+    documents: StoredDocuments | None = None,
     timings: Timings = QUICK,
     **settings: Any,
 ) -> AsyncIterator[Stage]:
@@ -166,7 +168,7 @@ async def stage(
             IdempotencyKeys(keys),
             organisation.administration,
             limits,
-            *object_services(),
+            *object_services(documents),
             timings=timings,
         )
         app = create_app(services, set_to)

@@ -48,6 +48,11 @@ EXAMPLES = 12
 OPERATIONS = [
     ("POST", "/v1/chat/completions", MODEL),
     ("POST", "/v1/responses", MODEL),
+    ("GET", "/v1/chat/completions", None),
+    ("GET", "/v1/chat/completions/{completion_id}", None),
+    ("POST", "/v1/chat/completions/{completion_id}", None),
+    ("DELETE", "/v1/chat/completions/{completion_id}", None),
+    ("GET", "/v1/chat/completions/{completion_id}/messages", None),
     ("POST", "/v1/completions", MODEL),
     ("POST", "/v1/embeddings", EMBEDDER),
     ("POST", "/v1/images/generations", PAINTER),

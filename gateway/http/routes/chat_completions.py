@@ -20,6 +20,7 @@ from gateway.jobs.job_builder import Origin, build_chat_job
 from gateway.jobs.prompt_images import PromptImages
 from gateway.openai.chat_completion_answers import ChatCompletion, ChatCompletionChunk
 from gateway.openai.chat_completions import ChatCompletionRequest
+from stored_objects.documents.records import ProjectOwner
 
 router = APIRouter(route_class=IdempotentRoute)
 
@@ -49,9 +50,13 @@ async def create_chat_completion(request: Request, authorised: AuthorisedChat) -
         has_functions=bool(body.functions),
         includes_reasoning=body.include_reasoning is not False,
     )
+    store = partial(gateway.completion_storage.put, ProjectOwner.of(caller), body) if body.store else None
     async with submit(request, gateway, admitted, [job], streamed=bool(body.stream)) as generation:
         if body.stream:
             await generation.wait_for_first_reply(gateway.settings.header_delay)
-            return EventStream(gateway, generation, answer.events(generation))
+            return EventStream(gateway, generation, answer.events(generation, store))
         choices = best(await collect(generation), body.candidates, body.choices)
-        return json_response(answer.body(choices, generation.prompts[0], generation.usage, generation.parts))
+        completion = answer.body(choices, generation.prompts[0], generation.usage, generation.parts)
+        if store is not None:
+            await store(completion)
+        return json_response(completion)

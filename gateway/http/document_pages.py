@@ -1,0 +1,49 @@
+"""Writes pages of project documents as OpenAI's lists, for the routes of stored objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import Response
+
+from gateway.answers.event_frames import compact
+from gateway.errors import InvalidRequest
+from stored_objects.documents.project_documents import ProjectDocuments
+from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
+from stored_objects.errors import DocumentNotFound
+
+
+def object_response(content: dict[str, Any]) -> Response:
+    """Create an HTTP response of status 200 whose body is a stored object, JSON values."""
+    return Response(compact(content), media_type="application/json")
+
+
+async def list_response(
+    documents: ProjectDocuments,
+    owner: ProjectOwner,
+    query: DocumentQuery,
+    after: str | None,
+    content: Callable[[ProjectDocument], dict[str, Any]],
+) -> Response:
+    """Create the response with the page of the owner's documents after the one with the id `after`.
+
+    `content` returns the object of a document as JSON values.
+
+    Raises:
+        InvalidRequest: The owner has no document `after`.
+    """
+    try:
+        page = await documents.page(owner, query, after)
+    except DocumentNotFound as error:
+        raise InvalidRequest("Invalid 'after': there is no such item in this list.", param="after") from error
+    found = page.documents
+    return object_response(
+        {
+            "object": "list",
+            "data": [content(each) for each in found],
+            "first_id": found[0].id if found else None,
+            "last_id": found[-1].id if found else None,
+            "has_more": page.has_more,
+        }
+    )

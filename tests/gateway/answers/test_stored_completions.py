@@ -1,0 +1,80 @@
+"""Completions that the store refuses, or that wait for it while it is away."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from auth_billing.errors import RecordRefused, StoreUnavailable
+from gateway.answers import stored_completions as module
+from gateway.answers.stored_completions import CompletionStorage
+from gateway.openai.chat_completion_answers import ChatAnswerMessage, ChatChoice, ChatCompletion
+from gateway.openai.chat_completions import ChatCompletionRequest
+from gateway.openai.usage import CompletionUsage
+from router.messages import Usage
+from stored_objects.documents.project_documents import ProjectDocuments, Retention
+from stored_objects.documents.records import ProjectOwner
+from tests.fakes.project_documents import DictDocumentStore
+
+OWNER = ProjectOwner("org-1", "proj-1")
+REQUEST = ChatCompletionRequest.parse({"model": "m", "messages": [{"role": "user", "content": "hi"}], "store": True})
+
+
+def completion(id: str) -> ChatCompletion:
+    message = ChatAnswerMessage(content="Hello.", refusal=None)
+    return ChatCompletion(
+        id=id,
+        created=1,
+        model="m",
+        service_tier="default",
+        system_fingerprint="fp",
+        choices=[ChatChoice(index=0, message=message, logprobs=None, finish_reason="stop")],
+        usage=CompletionUsage.of(Usage(prompt_tokens=1)),
+    )
+
+
+class FailingStore(DictDocumentStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: Exception | None = None
+
+    async def insert(self, documents: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        await super().insert(documents)
+
+
+@pytest.fixture
+def store() -> FailingStore:
+    return FailingStore()
+
+
+@pytest.fixture
+def storage(store: FailingStore) -> CompletionStorage:
+    return CompletionStorage(ProjectDocuments(store, Retention(30)))
+
+
+async def test_a_completion_that_the_store_can_not_hold_is_not_tried_again(
+    storage: CompletionStorage, store: FailingStore
+) -> None:
+    store.error = RecordRefused("too large")
+    await storage.put(OWNER, REQUEST, completion("a"))
+    store.error = None
+    await storage.flush()
+    assert store.records == {}
+
+
+async def test_only_so_many_completions_wait(
+    storage: CompletionStorage, store: FailingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING", 2)
+    store.error = StoreUnavailable("away")
+    for id in "abc":
+        await storage.put(OWNER, REQUEST, completion(id))
+    store.error = None
+    running = asyncio.create_task(storage.run())
+    await storage.flush()
+    running.cancel()
+    assert {each.id for each in store.records.values() if not each.parent} == {"a", "b"}
