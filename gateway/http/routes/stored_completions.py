@@ -14,6 +14,7 @@ from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedCompletionUpdate, ChatCaller, CurrentGateway
 from gateway.http.document_pages import list_response, object_response
 from gateway.http.json_response import json_response
+from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.routes.organization.pagination import query_of
 from gateway.openai.organization.pagination import OrderedPageQuery
 from gateway.openai.stored_completions import (
@@ -26,7 +27,7 @@ from gateway.openai.stored_completions import (
 )
 from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
 
-router = APIRouter()
+router = APIRouter(route_class=IdempotentRoute)
 
 
 @router.get("/v1/chat/completions", **document_route(StoredChatCompletionList, query=StoredChatCompletionQuery))

@@ -7,11 +7,12 @@ from fastapi import APIRouter, Request, Response
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedDetokenisation, AuthorisedTokenisation
 from gateway.http.json_response import json_response
+from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.tokenisation import read_chat_prompt, tokenise
 from gateway.openai.tokenisation import DetokenizeRequest, DetokenizeResponse, TokenizeRequest, TokenizeResponse
 from router.messages import TextPrompt, TokenisationPrompt, TokenPrompt
 
-router = APIRouter()
+router = APIRouter(route_class=IdempotentRoute)
 
 
 @router.post("/tokenize", include_in_schema=False)

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-import httpx
 import openai
 import pytest
 
@@ -38,7 +37,7 @@ async def documents(request: pytest.FixtureRequest) -> AsyncIterator[StoredDocum
     connection.close()
 
 
-def client_of(http: httpx.AsyncClient, key: str = KEY) -> openai.AsyncOpenAI:
+def client_of(http: Any, key: str = KEY) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(api_key=key, base_url="http://gateway/v1", http_client=http, max_retries=0)
 
 
@@ -60,7 +59,7 @@ async def test_a_completion_outlives_its_gateway(documents: StoredDocuments) -> 
     async with restarted(documents) as client:
         found = await client.chat.completions.retrieve(created.id)
         assert found.model_dump(exclude={"metadata"}) == created.model_dump(exclude={"metadata"})
-        assert found.metadata == {"task": "greeting"}  # type: ignore[attr-defined]
+        assert found.metadata == {"task": "greeting"}
         (listed,) = (await client.chat.completions.list()).data
         assert listed == found
 
@@ -115,7 +114,7 @@ async def test_metadata_is_replaced(documents: StoredDocuments) -> None:
     async with stage(documents=documents) as first:
         created = await create(first, metadata={"a": "b"})
         changed = await client_of(first.client).chat.completions.update(created.id, metadata={"c": "d"})
-        assert changed.metadata == {"c": "d"}  # type: ignore[attr-defined]
+        assert changed.metadata == {"c": "d"}
     async with restarted(documents) as client:
         found = await client.chat.completions.retrieve(created.id)
         assert found == changed
@@ -165,9 +164,9 @@ async def test_a_deleted_completion_is_erased(documents: StoredDocuments) -> Non
 async def test_keys_of_a_project_share_and_others_find_nothing(documents: StoredDocuments) -> None:
     async with stage(documents=documents) as first:
         created = await create(first, metadata={"a": "b"})
-        of_tenant_1 = {"tenant": "tenant-1", "cache_salt": "salt-1"}
-        first.accounts.added[SAME_PROJECT] = Principal(key_id="key-3", project="project-1", **of_tenant_1)
-        first.accounts.added[OTHER_PROJECT] = Principal(key_id="key-4", project="project-2", **of_tenant_1)
+        for number, key in enumerate((SAME_PROJECT, OTHER_PROJECT), start=1):
+            added = Principal(f"key-of-{number}", "tenant-1", "salt-1", project=f"project-{number}")
+            first.accounts.added[key] = added
         same = client_of(first.client, SAME_PROJECT)
         assert (await same.chat.completions.retrieve(created.id)).id == created.id
         for key in (OTHER_PROJECT, OTHER_KEY):
