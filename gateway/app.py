@@ -72,6 +72,7 @@ from stored_objects.documents.project_documents import StoredDocuments
 from stored_objects.documents.sweeper import DocumentSweeper
 from stored_objects.files import ProjectFiles
 from stored_objects.objects import StoredObjects
+from stored_objects.responses.responses import StoredResponses
 from stored_objects.sweeper import ObjectSweeper
 from stored_objects.uploads import Uploads
 
@@ -172,6 +173,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         addresses=services.addresses,
         documents=services.documents,
         completion_storage=CompletionStorage(services.documents.completions),
+        responses=StoredResponses(services.documents.responses),
         metrics=metrics,
         timings=timings,
         unauthenticated=UnauthenticatedConnections(settings.max_strangers),

@@ -3,7 +3,7 @@
 StoredObjectError
 ├── BlobTooLarge, StorageQuotaExceeded, UnacceptableMediaType, UnacceptableUpload
 ├── BlobNotFound, BlobCorrupt, BlobsUnavailable
-├── DocumentNotFound
+├── DocumentNotFound, ContextTooLarge
 └── AddressForged, AddressExpired
 """
 
@@ -61,6 +61,10 @@ class DocumentNotFound(StoredObjectError):
 
     def __init__(self, id: str) -> None:
         super().__init__(f"No object with the id '{id[:128]}' was found.")
+
+
+class ContextTooLarge(StoredObjectError):
+    """The stored context that a response would continue has too many responses or bytes."""
 
 
 class AddressForged(StoredObjectError):

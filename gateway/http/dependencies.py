@@ -21,7 +21,7 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
-from gateway.openai.responses.request import ResponseRequest
+from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
 from gateway.openai.stored_completions import StoredChatCompletionUpdate
 from gateway.openai.tokenisation import DetokenizeRequest, TokenizeRequest
@@ -82,6 +82,7 @@ CurrentGateway = Annotated[Gateway, Depends(_current_gateway)]
 
 _chat_security = BodySecurity(Scope.CHAT_COMPLETIONS, ChatCompletionRequest)
 _response_security = BodySecurity(Scope.CHAT_COMPLETIONS, ResponseRequest)
+_input_tokens_security = BodySecurity(Scope.CHAT_COMPLETIONS, InputTokensRequest)
 _completion_security = BodySecurity(Scope.COMPLETIONS, CompletionRequest)
 _embedding_security = BodySecurity(Scope.EMBEDDINGS, EmbeddingRequest)
 _image_security = BodySecurity(Scope.IMAGES, ImageRequest)
@@ -95,6 +96,7 @@ AuthorisedResponse = Annotated[AuthorisedRequest[ResponseRequest], Security(_res
 AuthorisedCompletionUpdate = Annotated[
     AuthorisedRequest[StoredChatCompletionUpdate], Security(_completion_update_security)
 ]
+AuthorisedInputTokens = Annotated[AuthorisedRequest[InputTokensRequest], Security(_input_tokens_security)]
 AuthorisedCompletion = Annotated[AuthorisedRequest[CompletionRequest], Security(_completion_security)]
 AuthorisedEmbeddings = Annotated[AuthorisedRequest[EmbeddingRequest], Security(_embedding_security)]
 AuthorisedImages = Annotated[AuthorisedRequest[ImageRequest], Security(_image_security)]

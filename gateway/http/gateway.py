@@ -31,6 +31,7 @@ from stored_objects.addresses import AddressSigner
 from stored_objects.documents.project_documents import StoredDocuments
 from stored_objects.files import ProjectFiles
 from stored_objects.objects import StoredObjects
+from stored_objects.responses.responses import StoredResponses
 from stored_objects.uploads import Uploads
 
 
@@ -59,6 +60,7 @@ class Gateway:
     addresses: AddressSigner
     documents: StoredDocuments
     completion_storage: CompletionStorage
+    responses: StoredResponses
     metrics: GatewayMetrics
     timings: Timings
     unauthenticated: UnauthenticatedConnections

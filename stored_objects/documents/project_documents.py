@@ -51,7 +51,7 @@ class ProjectDocuments:
     """Keeps the documents of one kind. Methods raise `StoreUnavailable` (of `auth_billing`) if the store is away."""
 
     def __init__(self, store: DocumentStore, retention: Retention, *, clock: Callable[[], float] = time.time) -> None:
-        self._store = store
+        self.store = store
         self._retention = retention
         self._clock = clock
 
@@ -73,7 +73,7 @@ class ProjectDocuments:
             )
             for number, each in enumerate(new)
         ]
-        await self._store.insert(documents)
+        await self.store.insert(documents)
         return documents
 
     async def update(self, document: ProjectDocument) -> None:
@@ -82,7 +82,7 @@ class ProjectDocuments:
         Raises:
             DocumentNotFound: it was deleted, or has expired.
         """
-        if not await self._store.replace(document):
+        if not await self.store.replace(document):
             raise DocumentNotFound(document.id)
 
     async def find(self, owner: ProjectOwner, id: str) -> ProjectDocument:
@@ -91,10 +91,14 @@ class ProjectDocuments:
         Raises:
             DocumentNotFound: the owner has none with this id; other owners' are not found either.
         """
-        found = await self._store.find(owner, id, self._clock())
+        found = await self.store.find(owner, id, self._clock())
         if found is None:
             raise DocumentNotFound(id)
         return found
+
+    async def find_many(self, owner: ProjectOwner, ids: Sequence[str]) -> list[ProjectDocument]:
+        """Return those documents of `owner` that have one of these `ids`, in any order."""
+        return await self.store.find_many(owner, ids, self._clock()) if ids else []
 
     async def page(self, owner: ProjectOwner, query: DocumentQuery, after: str | None = None) -> DocumentPage:
         """Return the page of the owner's documents that follows the one with the id `after` (`None`: the first page).
@@ -104,13 +108,13 @@ class ProjectDocuments:
         """
         last = None if after is None else await self.find(owner, after)
         one_more = replace(query, limit=query.limit + 1, after=last)
-        found = await self._store.page(owner, one_more, self._clock())
+        found = await self.store.page(owner, one_more, self._clock())
         return DocumentPage(found[: query.limit], has_more=len(found) > query.limit)
 
     async def all(self, owner: ProjectOwner, parent: str, limit: int) -> Sequence[ProjectDocument]:
         """Return the items of the document `parent` of `owner`, oldest first, at most the latest `limit`."""
         query = DocumentQuery(limit=limit, order="desc", parent=parent)
-        return (await self._store.page(owner, query, self._clock()))[::-1]
+        return (await self.store.page(owner, query, self._clock()))[::-1]
 
     async def set_metadata(self, owner: ProjectOwner, id: str, metadata: Mapping[str, str]) -> ProjectDocument:
         """Replace the metadata of one document of `owner`, and return the document.
@@ -118,7 +122,7 @@ class ProjectDocuments:
         Raises:
             DocumentNotFound: the owner has none with this id.
         """
-        if not await self._store.set_metadata(owner, id, metadata, self._clock()):
+        if not await self.store.set_metadata(owner, id, metadata, self._clock()):
             raise DocumentNotFound(id)
         return await self.find(owner, id)
 
@@ -128,12 +132,12 @@ class ProjectDocuments:
         Raises:
             DocumentNotFound: the owner has none with this id.
         """
-        if not await self._store.delete(owner, id):
+        if not await self.store.delete(owner, id):
             raise DocumentNotFound(id)
 
     async def delete_expired(self, limit: int) -> int:
         """Erase up to `limit` documents of all owners that have expired, and return their number."""
-        return await self._store.delete_expired(self._clock(), limit)
+        return await self.store.delete_expired(self._clock(), limit)
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,10 @@ class StoredDocuments:
     completions: ProjectDocuments
     """Chat completions with `store`."""
 
+    responses: ProjectDocuments
+    """Responses of the Responses API."""
+
     @property
     def kinds(self) -> list[ProjectDocuments]:
         """The service of each kind, for a sweep."""
-        return [self.completions]
+        return [self.completions, self.responses]

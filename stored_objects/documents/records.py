@@ -85,6 +85,10 @@ class DocumentStore(Protocol):
         """Return one document of `owner`; `None` if there is none with this id."""
         ...
 
+    async def find_many(self, owner: ProjectOwner, ids: Sequence[str], now: float) -> list[ProjectDocument]:
+        """Return those documents of `owner` that have one of these `ids`, in any order."""
+        ...
+
     async def page(self, owner: ProjectOwner, query: DocumentQuery, now: float) -> list[ProjectDocument]:
         """Return the documents of `owner` that match `query`, in its order, at most `query.limit`."""
         ...

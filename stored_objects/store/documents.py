@@ -17,7 +17,9 @@ from stored_objects.documents.records import DocumentQuery, ProjectDocument, Pro
 
 COMPLETIONS = "stored_chat_completions"
 """Collection of stored chat completions."""
-COLLECTIONS = (COMPLETIONS,)
+RESPONSES = "responses"
+"""Collection of stored responses."""
+COLLECTIONS = (COMPLETIONS, RESPONSES)
 """Collections of all kinds of project documents."""
 
 
@@ -40,6 +42,11 @@ class MongoDocumentStore:
     async def find(self, owner: ProjectOwner, id: str, now: float) -> ProjectDocument | None:
         """Read one document of `owner` from MongoDB; `None` if there is none with this id."""
         return await self._documents.find_record(_record, {"_id": id, **_available(owner, now)})
+
+    async def find_many(self, owner: ProjectOwner, ids: Sequence[str], now: float) -> list[ProjectDocument]:
+        """Read those documents of `owner` that have one of these `ids` from MongoDB, in any order."""
+        found = self._documents.find({"_id": {"$in": list(ids)}, **_available(owner, now)})
+        return [_record(each) for each in await found.to_list(len(ids))]
 
     async def page(self, owner: ProjectOwner, query: DocumentQuery, now: float) -> list[ProjectDocument]:
         """Read the documents of `owner` that match `query` from MongoDB, in its order, at most `query.limit`."""

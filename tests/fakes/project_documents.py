@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from auth_billing.errors import StoreUnavailable
 from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
 from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
 
@@ -17,8 +18,12 @@ class DictDocumentStore:
         self.records: dict[str, ProjectDocument] = {}
         self.writes = 0
         """Number of inserting calls."""
+        self.is_down = False
+        """Whether the store takes no documents."""
 
     async def insert(self, documents: Sequence[ProjectDocument]) -> None:
+        if self.is_down:
+            raise StoreUnavailable("no answer")
         self.writes += 1
         for each in documents:
             self.records.setdefault(each.id, each)
@@ -33,6 +38,9 @@ class DictDocumentStore:
     async def find(self, owner: ProjectOwner, id: str, now: float) -> ProjectDocument | None:
         found = self.records.get(id)
         return found if found is not None and found.owner == owner and found.expires > now else None
+
+    async def find_many(self, owner: ProjectOwner, ids: Sequence[str], now: float) -> list[ProjectDocument]:
+        return [each for id in ids if (each := await self.find(owner, id, now)) is not None]
 
     async def page(self, owner: ProjectOwner, query: DocumentQuery, now: float) -> list[ProjectDocument]:
         def place(each: ProjectDocument) -> tuple[float, str]:
@@ -79,4 +87,5 @@ class DictDocumentStore:
 
 def stored_documents(clock: Callable[[], float] = time.time, days: int = 30) -> StoredDocuments:
     """Project documents in memory."""
-    return StoredDocuments(ProjectDocuments(DictDocumentStore(), Retention(days), clock=clock))
+    kinds = [ProjectDocuments(DictDocumentStore(), Retention(days), clock=clock) for _ in range(2)]
+    return StoredDocuments(*kinds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from auth_billing.errors import AccountError
@@ -15,10 +15,12 @@ from router.producer.errors import GenerationError
 
 ErrorOf = Callable[[Exception], dict[str, Any]]
 """Returns `code` and `message` of a response's error for an exception."""
+Keep = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Stores an ended response object if it is to be stored; returns it, with `store` false if that failed."""
 
 
-async def whole_response(generation: Generation, events: ResponseEvents) -> dict[str, Any]:
-    """Wait for the end of a generation; return its response object.
+async def whole_response(generation: Generation, events: ResponseEvents, keep: Keep) -> dict[str, Any]:
+    """Wait for the end of a generation; return its response object, which is stored before.
 
     Raises:
         GenerationError: The generation did not finish.
@@ -26,23 +28,30 @@ async def whole_response(generation: Generation, events: ResponseEvents) -> dict
     async for batch in generation.batches():
         for _ in events.take(delta for _, delta in batch):
             pass  # the output is what counts
-    return events.finished(response_usage(generation.usage, generation.parts), int(time.time()))
+    return await keep(_finished(generation, events))
 
 
-async def response_frames(generation: Generation, events: ResponseEvents, error_of: ErrorOf) -> AsyncIterator[str]:
+async def response_frames(
+    generation: Generation, events: ResponseEvents, keep: Keep, error_of: ErrorOf
+) -> AsyncIterator[str]:
     """Yield the event frames of a response's stream, those of one batch of `generation` at once.
 
-    A failure after the first event is the event `response.failed`.
+    The response is stored before its last event. A failure after the first event is the event `response.failed`.
     """
     yield "".join(map(event_frame, events.begin()))
     try:
         async for batch in generation.batches():
             frames = [event_frame(event) for event in events.take(delta for _, delta in batch)]
             if generation.finished:
-                usage = response_usage(generation.usage, generation.parts)
-                frames += map(event_frame, events.finish(usage, int(time.time())))
+                frames += map(event_frame, events.end(await keep(_finished(generation, events))))
             yield "".join(frames)
     except ClientDisconnected:
         raise
     except (GenerationError, AccountError) as error:
-        yield "".join(map(event_frame, events.fail(error_of(error))))
+        frames = [event_frame(event) for event in events.break_off()]
+        frames += map(event_frame, events.end(await keep(events.failed(error_of(error)))))
+        yield "".join(frames)
+
+
+def _finished(generation: Generation, events: ResponseEvents) -> dict[str, Any]:
+    return events.finished(response_usage(generation.usage, generation.parts), int(time.time()))

@@ -40,23 +40,19 @@ class ResponseEvents:
         for delta in deltas:
             yield from self._numbered(self.output.take(delta))
 
-    def finish(self, usage: dict[str, Any], completed_at: int) -> Iterator[Event]:
-        """Yield the last event of a response whose answer is whole, or cut at its limit of tokens."""
-        yield from self._numbered(
-            [{"type": f"response.{self._status}", "response": self.finished(usage, completed_at)}]
-        )
-
-    def fail(self, error: dict[str, Any]) -> Iterator[Event]:
-        """Yield the last events of a response that failed, with `code` and `message` of its error."""
+    def break_off(self) -> Iterator[Event]:
+        """Yield the events about the end of the open item of an answer that goes no further."""
         yield from self._numbered(self.output.close(incomplete=True))
-        response = self._response.ended("failed", self.output.items, self.output.steps, error=error)
-        yield from self._numbered([{"type": "response.failed", "response": response}])
+
+    def end(self, response: dict[str, Any]) -> Iterator[Event]:
+        """Yield the last event, whose name is the status of the ended `response`."""
+        yield from self._numbered([{"type": f"response.{response['status']}", "response": response}])
 
     def finished(self, usage: dict[str, Any], completed_at: int) -> dict[str, Any]:
         """Return the response object of an answer that is whole, or cut at its limit of tokens."""
         incomplete = INCOMPLETE.get(self.output.finish_reason or "")
         return self._response.ended(
-            self._status,
+            "incomplete" if incomplete else "completed",
             self.output.items,
             self.output.steps,
             usage=usage,
@@ -64,9 +60,9 @@ class ResponseEvents:
             completed_at=None if incomplete else completed_at,
         )
 
-    @property
-    def _status(self) -> ResponseStatus:
-        return "incomplete" if self.output.finish_reason in INCOMPLETE else "completed"
+    def failed(self, error: dict[str, Any]) -> dict[str, Any]:
+        """Return the response object of an answer that failed, with `code` and `message` of its error."""
+        return self._response.ended("failed", self.output.items, self.output.steps, error=error)
 
     def _of_response(self, what: str, status: ResponseStatus) -> list[Event]:
         response = self._response.in_state(status, self.output.items, self.output.steps)

@@ -16,17 +16,13 @@ from gateway.answers.responses.custom_input import CustomInput
 from gateway.openai.steps import AnswerStep
 from router.messages import Delta, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta
 from stored_objects.image_results import BlobAddress
+from stored_objects.responses.responses import item_id
 
 Event = dict[str, Any]
 """An event of a response's stream, without its sequence number."""
 
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Reasons why a response is incomplete, by the finish reason of its answer."""
-
-
-def item_id(prefix: str, response_id: str, number: int) -> str:
-    """Return the id of item `number` of a response (its input counts first); the response's id follows from it."""
-    return f"{prefix}_{response_id.partition('_')[2]}{number:04x}"
 
 
 @dataclass(eq=False)

@@ -1,42 +1,58 @@
-"""Route of `POST /v1/responses`: one job per response, answered whole or as a stream of events."""
+"""Routes of `POST /v1/responses`, one job per response, answered whole or as events, and of stored responses."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+import structlog
+from fastapi import APIRouter, Depends, Request, Response
 
+from auth_billing.errors import RecordRefused, StoreUnavailable
 from gateway.answers.event_frames import compact
 from gateway.answers.responses.answer import response_frames, whole_response
 from gateway.answers.responses.events import ResponseEvents
 from gateway.answers.responses.output import ResponseOutput
 from gateway.answers.responses.response_object import ResponseObject
-from gateway.errors import InvalidRequest
 from gateway.http.api_documentation import document_route
-from gateway.http.dependencies import AuthorisedResponse
+from gateway.http.dependencies import AuthorisedInputTokens, AuthorisedResponse, ChatCaller, CurrentGateway
+from gateway.http.gateway import Gateway
 from gateway.http.http_errors import error_body, http_error
 from gateway.http.job_submission import submit
+from gateway.http.json_response import json_response
+from gateway.http.response_input import ResponseInput, owner_of, read_input, response_fields
 from gateway.http.routes.blobs import address_of
 from gateway.http.routes.idempotent import IdempotentRoute
+from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.http.sse import EventStream
+from gateway.http.tokenisation import count_prompt_tokens
 from gateway.jobs.job_builder import Origin, build_chat_job
 from gateway.jobs.prompt_images import PromptImages
-from gateway.openai.responses.request import ResponseRequest
-from gateway.openai.responses.response import ModelResponse, ResponseStreamEvent
+from gateway.openai.responses.queries import InputItemQuery, ResponseQuery
+from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
+from gateway.openai.responses.response import (
+    DeletedResponse,
+    InputItemList,
+    InputItemResource,
+    InputTokens,
+    ModelResponse,
+    ResponseStreamEvent,
+)
+from gateway.openai.responses.stored_items import to_stored
 from gateway.openai.responses.tools import custom_names
-from gateway.openai.responses.translation import input_items, param_of, renamed, to_chat
+from gateway.openai.responses.translation import to_chat
 from router.messages import Job
-from router.producer.errors import JobFailed
+from stored_objects.documents.records import ProjectOwner
+from stored_objects.responses.responses import StoredResponse
 
 router = APIRouter(route_class=IdempotentRoute)
 
 _ERROR_CODES = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
 """Codes of a response's error by HTTP status; OpenAI's specification has a fixed list of them."""
+
+_log = structlog.get_logger(__name__)
 
 
 @router.post(
@@ -49,9 +65,9 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
     Answers `POST /v1/responses`.
     """
     caller, body, gateway = authorised
-    with _fields_of_response():
-        items = input_items(body)
-        chat = to_chat(body, items)
+    with response_fields():
+        given = await read_input(gateway, caller, body)
+        chat = to_chat(body, given.items)
         gateway.admission.check_images(caller, chat)
         images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, chat)
         admitted = await gateway.admission.admit(caller, chat)
@@ -61,22 +77,85 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
         output = ResponseOutput(
             response_id,
             partial(address_of, request),
-            first_item=len(items),
+            first_item=len(given.own),
             custom_tools=custom_names(body.offered_tools),
             summarises=body.summarises,
         )
         events = ResponseEvents(response, output)
+        keep = partial(_keep, gateway, owner_of(caller) if body.stores else None, given)
         async with submit(request, gateway, admitted, [job], streamed=bool(body.stream)) as generation:
             if body.stream:
                 await generation.wait_for_first_reply(gateway.settings.header_delay)
-                return EventStream(gateway, generation, response_frames(generation, events, response_error))
-            return _json(await whole_response(generation, events))
+                return EventStream(gateway, generation, response_frames(generation, events, keep, response_error))
+            return _json(await whole_response(generation, events, keep))
+
+
+@router.post("/v1/responses/input_tokens", **document_route(InputTokens, body=InputTokensRequest))
+async def count_input_tokens(request: Request, authorised: AuthorisedInputTokens) -> Response:
+    """Return the number of tokens that the prompt of a response would have (`POST /v1/responses/input_tokens`)."""
+    caller, body, gateway = authorised
+    with response_fields():
+        given = await read_input(gateway, caller, body)
+        count = await count_prompt_tokens(request, gateway, caller, to_chat(body, given.items))
+    return json_response(InputTokens(input_tokens=count))
+
+
+@router.get("/v1/responses/{response_id}", **document_route(ModelResponse, query=ResponseQuery))
+async def retrieve_response(
+    response_id: str,
+    caller: ChatCaller,
+    gateway: CurrentGateway,
+    _query: Annotated[ResponseQuery, Depends(query_of(ResponseQuery))],
+) -> Response:
+    """Return a stored response of the caller's project (`GET /v1/responses/{response_id}`)."""
+    return _json((await gateway.responses.find(owner_of(caller), response_id)).response)
+
+
+@router.delete("/v1/responses/{response_id}", **document_route(DeletedResponse))
+async def delete_response(response_id: str, caller: ChatCaller, gateway: CurrentGateway) -> Response:
+    """Delete a stored response of the caller's project, with its items (`DELETE /v1/responses/{response_id}`)."""
+    await gateway.responses.delete(owner_of(caller), response_id)
+    return json_response(DeletedResponse(id=response_id))
+
+
+@router.get("/v1/responses/{response_id}/input_items", **document_route(InputItemList, query=InputItemQuery))
+async def list_input_items(
+    response_id: str,
+    caller: ChatCaller,
+    gateway: CurrentGateway,
+    query: Annotated[InputItemQuery, Depends(query_of(InputItemQuery))],
+) -> Response:
+    """List the input items that a stored response was requested with, those of its own request.
+
+    Answers `GET /v1/responses/{response_id}/input_items`.
+    """
+    stored = await gateway.responses.find(owner_of(caller), response_id)
+    items = [InputItemResource.model_validate(item) for item in stored.items]
+    return json_response(page_of(InputItemList, items if query.order == "asc" else items[::-1], query))
 
 
 def response_error(error: Exception) -> dict[str, Any]:
     """Return `code` and `message` of a response's error for the exception that ended it."""
     code = _ERROR_CODES.get(http_error(error).status, "server_error")
     return {"code": code, "message": error_body(error)["error"]["message"]}
+
+
+async def _keep(
+    gateway: Gateway, owner: ProjectOwner | None, given: ResponseInput, response: dict[str, Any]
+) -> dict[str, Any]:
+    """Store an ended response, unless `owner` is `None`; return it, with `store` false if the store did not take it.
+
+    The tenant has paid for the answer, so it is delivered although nothing can continue it.
+    """
+    if owner is None:
+        return response
+    try:
+        items, earlier = to_stored(given.own, response["id"]), [each.id for each in given.context]
+        await gateway.responses.keep(owner, StoredResponse(response, items, earlier))
+    except (StoreUnavailable, RecordRefused) as error:
+        _log.warning("a response was not stored", response=response["id"], reason=str(error))
+        return {**response, "store": False}
+    return response
 
 
 def _json(response: dict[str, Any]) -> Response:
@@ -87,15 +166,3 @@ def _named(job: Job, job_id: str) -> Job:
     """Return the job with the id of its response, and with a grammar from the response's field."""
     grammar = job.grammar and msgspec.structs.replace(job.grammar, param="text.format")
     return msgspec.structs.replace(job, id=job_id, grammar=grammar)
-
-
-@contextmanager
-def _fields_of_response() -> Iterator[None]:
-    """Return a context in which errors about fields of the chat completion name those of the response."""
-    try:
-        yield
-    except InvalidRequest as error:
-        raise renamed(error) from error
-    except JobFailed as error:
-        error.param = param_of(error.param)
-        raise

@@ -161,4 +161,4 @@ InputItem = Annotated[
         custom_error_message="input items of this type are not supported",
     ),
 ]
-InputItems = Annotated[list[InputItem], Field(min_length=1, max_length=MAX_ITEMS)]
+InputItems = Annotated[list[InputItem], Field(max_length=MAX_ITEMS)]

@@ -1,4 +1,4 @@
-"""Request body of `POST /v1/responses`.
+"""Request bodies of `POST /v1/responses` and `/v1/responses/input_tokens`.
 
 Source: `CreateResponse` of OpenAI's specification; extensions are those of chat completions.
 """
@@ -19,6 +19,24 @@ from gateway.openai.test_time_compute import SearchOptions
 
 LOGPROBS = "message.output_text.logprobs"
 """Value of `include` that requests log probabilities."""
+
+
+_SAME_IN_CHAT = (
+    "temperature",
+    "top_p",
+    "stream",
+    "service_tier",
+    "seed",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "chat_template_kwargs",
+    "thinking_token_budget",
+    "cache_salt",
+    "tools_off",
+    "tools_allowed",
+)
+"""Fields of `ResponseRequest` that chat completions have too."""
 
 
 class ReasoningOptions(ApiModel):
@@ -65,6 +83,53 @@ class TextOptions(ApiModel):
     """No served model has this option."""
 
 
+class PromptFields(RequestBody):
+    """Fields that determine the prompt of a response: its model, context, input, tools and format."""
+
+    not_offered: ClassVar[Mapping[str, Refused]] = {
+        "conversation": Refused("there are no stored conversations"),
+        "prompt": Refused("there are no stored prompts"),
+    }
+
+    model: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    """Name of the model, as `/v1/models` lists it."""
+    input: str | InputItems | None = None
+    """A user's message, or items: messages with `input_text`, `input_image` (as chat completions read images) and
+    `output_text`, `function_call`, `custom_tool_call` and their outputs, `reasoning`, and `item_reference` to items of
+    stored responses. Other items are refused."""
+    instructions: Annotated[str, StringConstraints(max_length=4_194_304)] | None = None
+    """A system message before the input; it is not carried over to responses that continue this one."""
+    previous_response_id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """Id of a stored response, whose context, input and output come before the input."""
+    tools: ResponseTools | None = None
+    """Functions, as in chat completions, and custom tools, whose input is text, with the format `text` or a grammar of
+    the syntax `regex`. Tools of other types are refused."""
+    tool_choice: ResponseToolChoice | None = None
+    """`none`, `auto`, `required`, a tool by type and name, or `allowed_tools`."""
+    parallel_tool_calls: bool | None = None
+    """Allow more than one call in an answer; default true."""
+    text: TextOptions | None = None
+    """`format` is `text`, `json_object` or `json_schema`, enforced as in chat completions; `verbosity` is ignored."""
+    reasoning: ReasoningOptions | None = None
+    """`effort` is chat completions' `reasoning_effort`. With `summary`, reasoning is sent as a summary (the whole text,
+    as models here write no summaries) instead of as content."""
+    truncation: Literal["auto", "disabled"] | None = None
+    """`auto`: cut the prompt at its beginning, in tokens, as far as it does not fit; else such a request is 400."""
+
+    @property
+    def format(self) -> TextOutputFormat | None:
+        """Format of the answer's text; `None`: plain text."""
+        return None if self.text is None else self.text.format
+
+    def options(self) -> dict[str, Any]:
+        """Return the fields of the chat completion that have no part in the prompt."""
+        return {}
+
+
+class InputTokensRequest(PromptFields):
+    """Body of `POST /v1/responses/input_tokens`."""
+
+
 class ResponseStreamOptions(ApiModel):
     """Value of `stream_options`."""
 
@@ -72,25 +137,16 @@ class ResponseStreamOptions(ApiModel):
     """No padding is sent: an event joins the tokens of a window, and the operator provides TLS."""
 
 
-class ResponseRequest(RequestBody):
+class ResponseRequest(PromptFields):
     """Body of `POST /v1/responses`."""
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
+        **PromptFields.not_offered,
         "background": Refused("responses are generated while their client waits", (False,)),
-        "conversation": Refused("there are no stored conversations"),
-        "previous_response_id": Refused("responses are not stored: send the whole input"),
-        "prompt": Refused("there are no stored prompts"),
         "moderation": Refused("nothing is moderated"),
         "context_management": Refused("nothing is compacted", ([],)),
     }
 
-    model: Annotated[str, StringConstraints(min_length=1, max_length=256)]
-    """Name of the model, as `/v1/models` lists it."""
-    input: str | InputItems
-    """A user's message, or items: messages with `input_text`, `input_image` (as chat completions read images) and
-    `output_text`, `function_call`, `custom_tool_call` and their outputs, and `reasoning`. Other items are refused."""
-    instructions: Annotated[str, StringConstraints(max_length=4_194_304)] | None = None
-    """A system message before the input."""
     max_output_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
     """Maximum number of tokens to generate; without it as in chat completions. A response that reaches it is
     `incomplete`."""
@@ -100,22 +156,8 @@ class ResponseRequest(RequestBody):
     """Sample from the most likely tokens whose probabilities sum to this value (nucleus sampling)."""
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     """Number of most likely tokens to return at each position; needs `include` of `message.output_text.logprobs`."""
-    text: TextOptions | None = None
-    """`format` is `text`, `json_object` or `json_schema`, enforced as in chat completions; `verbosity` is ignored."""
-    tools: ResponseTools | None = None
-    """Functions, as in chat completions, and custom tools, whose input is text, with the format `text` or a grammar of
-    the syntax `regex`. Tools of other types are refused."""
-    tool_choice: ResponseToolChoice | None = None
-    """`none`, `auto`, `required`, a tool by type and name, or `allowed_tools`."""
-    parallel_tool_calls: bool | None = None
-    """Allow more than one call in an answer; default true."""
     max_tool_calls: Ignored[Annotated[int, Field(ge=1, le=INT32_MAX)] | None] = None
     """It limits calls of built-in tools, which there are none of; an assistant has a limit of its own."""
-    reasoning: ReasoningOptions | None = None
-    """`effort` is chat completions' `reasoning_effort`. With `summary`, reasoning is sent as a summary (the whole text,
-    as models here write no summaries) instead of as content."""
-    truncation: Literal["auto", "disabled"] | None = None
-    """`auto`: cut the prompt at its beginning, in tokens, as far as it does not fit; else such a request is 400."""
     include: Annotated[list[str], Field(max_length=32)] | None = None
     """`message.output_text.logprobs` adds log probabilities; other values are ignored."""
     stream: bool | None = None
@@ -126,8 +168,8 @@ class ResponseRequest(RequestBody):
     """Service class of the request: `fast` is `priority`, `auto` is `default`; the response names the class used."""
     metadata: Metadata | None = None
     """Pairs that the response repeats."""
-    store: Ignored[bool | None] = None
-    """Responses are not stored."""
+    store: bool | None = None
+    """Store the response for `GET /v1/responses/{response_id}` and `previous_response_id`; default true."""
     user: Annotated[str, StringConstraints(max_length=512)] | None = None
     """Repeated in the response; callers are identified by their API key."""
     safety_identifier: Annotated[str, StringConstraints(max_length=64)] | None = None
@@ -147,6 +189,8 @@ class ResponseRequest(RequestBody):
     repetition_penalty: Annotated[float, Field(gt=0, le=2)] | None = None
     """An extension, as in chat completions."""
     chat_template_kwargs: Annotated[dict[TemplateName, TemplateValue], Field(max_length=32)] | None = None
+    """An extension, as in chat completions."""
+    thinking_token_budget: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
     """An extension, as in chat completions."""
     cache_salt: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
     """An extension, as in chat completions."""
@@ -180,6 +224,16 @@ class ResponseRequest(RequestBody):
         return reasoning is not None and (reasoning.summary or reasoning.generate_summary) is not None
 
     @property
-    def format(self) -> TextOutputFormat | None:
-        """Format of the answer's text; `None`: plain text."""
-        return None if self.text is None else self.text.format
+    def stores(self) -> bool:
+        """Whether the response is stored."""
+        return self.store is not False
+
+    def options(self) -> dict[str, Any]:
+        """Return the fields of the chat completion that have no part in the prompt, `None` where there is no value."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in _SAME_IN_CHAT}
+        fields["max_completion_tokens"] = self.max_output_tokens
+        if self.includes_logprobs:
+            fields |= {"logprobs": True, "top_logprobs": self.top_logprobs or 0}
+        if self.test_time_compute is not None:
+            fields["test_time_compute"] = self.test_time_compute.model_dump(exclude_unset=True)
+        return fields

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from gateway.openai.base import ApiModel, OmitIfNone
+from gateway.openai.organization.pagination import Deleted, ItemList
 from gateway.openai.steps import AnswerStep
 from gateway.openai.usage import PartUsage
 
@@ -101,6 +102,32 @@ class ModelResponse(ApiModel):
     user: OmitIfNone[str] = None
     steps: OmitIfNone[list[AnswerStep]] = None
     """An extension: the steps before the answer, in order; left out where there are none."""
+
+
+class InputTokens(ApiModel):
+    """Number of tokens of a response's prompt."""
+
+    object: Literal["response.input_tokens"] = "response.input_tokens"
+    input_tokens: int
+
+
+class InputItemResource(ApiModel):
+    """An input item of a stored response; its other fields follow from `type`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    id: str
+
+
+class InputItemList(ItemList[InputItemResource]):
+    """A page of a response's input items."""
+
+
+class DeletedResponse(Deleted):
+    """Confirms that a response was deleted."""
+
+    object: Literal["response"] = "response"
 
 
 class ResponseStreamEvent(ApiModel):

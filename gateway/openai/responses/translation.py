@@ -23,26 +23,9 @@ from gateway.openai.responses.items import (
     MessageItem,
     ReasoningItem,
 )
-from gateway.openai.responses.request import ResponseRequest
+from gateway.openai.responses.request import PromptFields
 from gateway.openai.responses.tools import CUSTOM_INPUT, choice_to_chat, tools_to_chat
 
-_SAME = (
-    "model",
-    "temperature",
-    "top_p",
-    "parallel_tool_calls",
-    "stream",
-    "service_tier",
-    "seed",
-    "top_k",
-    "min_p",
-    "repetition_penalty",
-    "chat_template_kwargs",
-    "cache_salt",
-    "tools_off",
-    "tools_allowed",
-)
-"""Fields that are the same in both requests."""
 _NAMES = (
     (re.compile(r"^messages\b.*"), "input"),
     (re.compile(r"^(?:max_completion_tokens|max_tokens)$"), "max_output_tokens"),
@@ -56,7 +39,7 @@ _NAMES = (
 """Names of the response's fields for those of the chat completion."""
 
 
-def to_chat(request: ResponseRequest, items: Sequence[InputItem]) -> ChatCompletionRequest:
+def to_chat(request: PromptFields, items: Sequence[InputItem]) -> ChatCompletionRequest:
     """Translate a response's request to that of a chat completion whose conversation is `items`.
 
     `items` are those of earlier responses and then the request's own (`input_items`).
@@ -86,15 +69,17 @@ def param_of(param: str | None) -> str | None:
     return next((pattern.sub(name, param) for pattern, name in _NAMES if pattern.match(param)), param)
 
 
-def input_items(request: ResponseRequest) -> list[InputItem]:
+def input_items(request: PromptFields) -> list[InputItem]:
     """Return the request's own input as items."""
-    return [MessageItem(role="user", content=request.input)] if isinstance(request.input, str) else request.input
+    if isinstance(request.input, str):
+        return [MessageItem(role="user", content=request.input)]
+    return request.input or []
 
 
-def _fields(request: ResponseRequest, items: Sequence[InputItem]) -> dict[str, Any]:
-    fields: dict[str, Any] = {name: getattr(request, name) for name in _SAME}
+def _fields(request: PromptFields, items: Sequence[InputItem]) -> dict[str, Any]:
+    fields = request.options()
+    fields |= {"model": request.model, "parallel_tool_calls": request.parallel_tool_calls}
     fields["messages"] = _messages(request.instructions, items)
-    fields["max_completion_tokens"] = request.max_output_tokens
     if request.tools:
         fields["tools"] = tools_to_chat(request.tools)
     if request.tool_choice is not None:
@@ -105,10 +90,6 @@ def _fields(request: ResponseRequest, items: Sequence[InputItem]) -> dict[str, A
         fields["reasoning_effort"] = request.reasoning.effort
     if request.truncation == "auto":
         fields["truncate_prompt_tokens"] = -1
-    if request.includes_logprobs:
-        fields |= {"logprobs": True, "top_logprobs": request.top_logprobs or 0}
-    if request.test_time_compute is not None:
-        fields["test_time_compute"] = request.test_time_compute.model_dump(exclude_unset=True)
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -117,7 +98,13 @@ def _messages(instructions: str | None, items: Sequence[InputItem]) -> list[dict
     _check_outputs(items)
     if instructions is not None:
         messages.append({"role": "system", "content": instructions})
+    reasoning = ""
     for item in items:
+        if reasoning and _is_of_assistant(item):
+            _assistant(messages)["reasoning_content"] = _joined(
+                _assistant(messages).get("reasoning_content"), reasoning
+            )
+        reasoning = item.text if isinstance(item, ReasoningItem) else ""
         match item:
             case MessageItem(role="assistant"):
                 _assistant(messages)["content"] = _joined(_assistant(messages).get("content"), _text(item.content))
@@ -129,12 +116,10 @@ def _messages(instructions: str | None, items: Sequence[InputItem]) -> list[dict
                 _add_call(messages, item.call_id, item.name, json.dumps({CUSTOM_INPUT: item.input}))
             case CallOutputItem():
                 messages.append({"role": "tool", "tool_call_id": item.call_id, "content": _text(item.output)})
-            case ReasoningItem():
-                pass  # templates leave out the reasoning of earlier answers
             case ItemReference():
-                raise _invalid("there is no stored item to refer to")
+                raise _invalid("it refers to an item that is not stored")
     if not messages:
-        raise _invalid("it has no message")
+        raise InvalidRequest("Missing 'input': it has no message.", param="input", code="missing_required_parameter")
     return messages
 
 
@@ -162,6 +147,10 @@ def _check_outputs(items: Iterable[InputItem]) -> None:
 
 def _invalid(reason: str) -> InvalidRequest:
     return InvalidRequest(f"Invalid 'input': {reason}.", param="input", code="invalid_value")
+
+
+def _is_of_assistant(item: InputItem) -> bool:
+    return isinstance(item, FunctionCallItem | CustomToolCallItem) or getattr(item, "role", "") == "assistant"
 
 
 def _assistant(messages: list[dict[str, Any]]) -> dict[str, Any]:

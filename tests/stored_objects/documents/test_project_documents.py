@@ -43,6 +43,13 @@ async def test_a_document_is_found_as_it_was_stored(documents: ProjectDocuments,
     assert (found.content, found.metadata, found.owner) == (CONTENT, metadata, OURS)
 
 
+async def test_several_are_found_by_their_ids(documents: ProjectDocuments) -> None:
+    stored = await documents.add(OURS, *(NewDocument(each, b"{}") for each in "abc"))
+    found = await documents.find_many(OURS, ["c", "a", "unknown"])
+    assert sorted(found, key=lambda each: each.id) == [stored[0], stored[2]]
+    assert await documents.find_many(THEIRS, ["a"]) == await documents.find_many(OURS, []) == []
+
+
 async def test_other_projects_can_not_tell_that_it_exists(documents: ProjectDocuments) -> None:
     (stored,) = await documents.add(OURS, NewDocument("a", b"{}"))
     for owner in (THEIRS, ELSEWHERE, ProjectOwner("org-1", "")):

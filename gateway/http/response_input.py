@@ -1,0 +1,92 @@
+"""Collects the input of a response: the items of the stored responses that it continues, and its own.
+
+References to stored items are replaced by those items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from auth_billing.access.principal import Principal
+from gateway.errors import InvalidRequest
+from gateway.http.gateway import Gateway
+from gateway.openai.responses.items import InputItem, ItemReference
+from gateway.openai.responses.request import PromptFields
+from gateway.openai.responses.stored_items import from_stored
+from gateway.openai.responses.translation import input_items, param_of, renamed
+from router.producer.errors import JobFailed
+from stored_objects.documents.records import ProjectOwner
+from stored_objects.errors import ContextTooLarge, DocumentNotFound
+from stored_objects.responses.responses import StoredResponse
+
+MAX_REFERENCES = 128
+
+
+@dataclass(frozen=True)
+class ResponseInput:
+    """The input of a response: the stored responses that it continues, the oldest first, and its own items."""
+
+    context: list[StoredResponse]
+    own: list[InputItem]
+
+    @property
+    def items(self) -> list[InputItem]:
+        """All items, of the context and its own, in order."""
+        stored = [item for each in self.context for item in each.all_items]
+        return [*from_stored(stored), *self.own]
+
+
+def owner_of(caller: Principal) -> ProjectOwner:
+    """Return the project that owns what `caller` stores."""
+    return ProjectOwner(caller.tenant, caller.project)
+
+
+async def read_input(gateway: Gateway, caller: Principal, body: PromptFields) -> ResponseInput:
+    """Return the input of a response that `caller` requests.
+
+    Raises:
+        InvalidRequest: The previous response or an item that the input refers to is not stored, or too long a context.
+        StoreUnavailable: The context can't be read now.
+    """
+    context: list[StoredResponse] = []
+    if body.previous_response_id is not None:
+        try:
+            context = await gateway.responses.context(owner_of(caller), body.previous_response_id)
+        except DocumentNotFound as error:
+            message = f"Previous response with id '{body.previous_response_id}' not found, or an earlier one."
+            raise InvalidRequest(message, param="previous_response_id", code="previous_response_not_found") from error
+        except ContextTooLarge as error:
+            message = f"The context of the previous response is too long: {error}."
+            raise InvalidRequest(message, param="previous_response_id", code="context_length_exceeded") from error
+    return ResponseInput(context, await _resolved(gateway, caller, input_items(body)))
+
+
+@contextmanager
+def response_fields() -> Iterator[None]:
+    """Return a context in which errors about fields of the chat completion name those of the response."""
+    try:
+        yield
+    except InvalidRequest as error:
+        raise renamed(error) from error
+    except JobFailed as error:
+        error.param = param_of(error.param)
+        raise
+
+
+async def _resolved(gateway: Gateway, caller: Principal, items: list[InputItem]) -> list[InputItem]:
+    ids = list(dict.fromkeys(item.id for item in items if isinstance(item, ItemReference)))
+    if not ids:
+        return items
+    if len(ids) > MAX_REFERENCES:
+        raise _invalid(f"it refers to more than {MAX_REFERENCES} items")
+    stored = await gateway.responses.items(owner_of(caller), ids)
+    if missing := next((each for each in ids if each not in stored), None):
+        raise _invalid(f"item with id '{missing[:64]}' not found")
+    found = dict(zip(ids, from_stored([stored[each] for each in ids]), strict=True))
+    return [found[item.id] if isinstance(item, ItemReference) else item for item in items]
+
+
+def _invalid(reason: str) -> InvalidRequest:
+    return InvalidRequest(f"Invalid 'input': {reason}.", param="input", code="invalid_value")

@@ -1,0 +1,51 @@
+"""Converts input items to the form in which stored responses keep and list them, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from gateway.openai.responses.items import CallOutputItem, InputItem, MessageItem, ReasoningItem
+from stored_objects.responses.responses import Item, item_id
+
+_ITEMS: TypeAdapter[list[InputItem]] = TypeAdapter(list[InputItem])
+_PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "reasoning": "rs",
+}
+
+
+def to_stored(items: Sequence[InputItem], response_id: str) -> list[Item]:
+    """Return the input items of a response as it keeps them: with ids and states, their content in parts."""
+    return [_stored(item, response_id, number) for number, item in enumerate(items)]
+
+
+def from_stored(items: Sequence[Item]) -> list[InputItem]:
+    """Return stored input and output items as input items of a request."""
+    return _ITEMS.validate_python(items)
+
+
+def _stored(item: InputItem, response_id: str, number: int) -> Item:
+    kind = item.type or "message"
+    fields: dict[str, Any] = item.model_dump(exclude_none=True)
+    if isinstance(item, MessageItem):
+        text = "output_text" if item.role == "assistant" else "input_text"
+        parts = [{"type": text, "text": item.content}] if isinstance(item.content, str) else fields["content"]
+        fields["content"] = [_part(part) for part in parts]
+    elif isinstance(item, CallOutputItem) and not isinstance(item.output, str):
+        fields["output"] = [_part(part) for part in fields["output"]]
+    defaults: dict[str, Any] = {"summary": []} if isinstance(item, ReasoningItem) else {"status": "completed"}
+    return {**defaults, **fields, "type": kind, "id": item.id or item_id(_PREFIXES[kind], response_id, number)}
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a part of an item with the fields that OpenAI's specification requires."""
+    if part["type"] == "output_text":
+        return {**part, "annotations": [], "logprobs": []}
+    return {"detail": "auto", **part} if part["type"] == "input_image" else part
