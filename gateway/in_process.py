@@ -37,7 +37,10 @@ class QueueUpdate:
 
 @dataclass(frozen=True)
 class AnswerUpdate:
-    """Text and steps since the previous update, usage and cost (nano-USD) so far; the last has a `finish_reason`."""
+    """Text, reasoning and steps since the previous update, usage and cost (nano-USD) so far.
+
+    The last update has a `finish_reason`.
+    """
 
     text: str
     usage: Usage
@@ -49,6 +52,8 @@ class AnswerUpdate:
     """Steps that started or ended; a running step and its end have the same number."""
     parts: tuple[UsagePart, ...] = ()
     """Usage of all steps so far, by model."""
+    reasoning: str = ""
+    """Reasoning before the text."""
 
 
 async def complete(
@@ -90,7 +95,9 @@ async def complete(
                     if batch:
                         text = "".join(delta.text for _, delta in batch)
                         steps = tuple(delta.step for _, delta in batch if delta.step is not None)
-                        yield AnswerUpdate(text, used, cost(used, parts), steps=steps, parts=parts)
+                        reasoning = "".join(delta.reasoning for _, delta in batch)
+                        price = cost(used, parts)
+                        yield AnswerUpdate(text, used, price, steps=steps, parts=parts, reasoning=reasoning)
                     batch = await _next(batches)
             used, parts = generation.usage, tuple(generation.parts)
             yield AnswerUpdate("", used, cost(used, parts), finish_reason, parts=parts)

@@ -38,7 +38,7 @@ from chat_ui.history.records import (
     State,
     TokenUsage,
 )
-from chat_ui.history.steps import MAX_STEPS, Step, bounded, ended, step_bytes
+from chat_ui.history.steps import MAX_STEPS, REASONING, Step, bounded, ended, step_bytes
 from chat_ui.history.storage import AnswerBytes, text_bytes
 from router.timings import DEFAULT_TIMINGS, Timings
 from runtime.retry import Backoff
@@ -171,8 +171,7 @@ class AnswerWriter:
                     return
 
     async def _append(self, event: TextDelta) -> None:
-        if self.live.first_token_seconds is None and self.live.message.first_token_seconds is None:
-            self.live.first_token_seconds = self._elapsed
+        self._record_first_token()
         self._record_usage(event.usage, event.cost)
         if event.text:
             await self.bytes.add(text_bytes(event.text))
@@ -181,6 +180,8 @@ class AnswerWriter:
     async def _put_step(self, event: StepUpdate) -> None:
         self._record_usage(event.usage, event.cost)
         step, steps = bounded(event.step), self.live.steps
+        if step.kind == REASONING:
+            self._record_first_token()
         if step.number not in steps and len(steps) == MAX_STEPS:
             _log.warning("a step is not stored: the answer has too many", answer=self.live.message.id, step=step.number)
             return
@@ -188,6 +189,10 @@ class AnswerWriter:
         await self.bytes.add(step_bytes([step]) - (0 if before is None else step_bytes([before])))
         await self._context.images.keep(self.bytes.owner, self.live.message.conversation, step)
         self.live.put_step(step)
+
+    def _record_first_token(self) -> None:
+        if self.live.first_token_seconds is None and self.live.message.first_token_seconds is None:
+            self.live.first_token_seconds = self._elapsed
 
     def _record_usage(self, usage: TokenUsage, cost: int) -> None:
         self.live.usage = self._usage_before + usage

@@ -26,11 +26,15 @@ class Turn:
 
 @dataclass(frozen=True)
 class AnswerRequest:
-    """A request to a model. If `continues`, the last turn is the beginning of the answer, which the model continues."""
+    """A request to a model. If `continues`, the last turn is the beginning of the answer, which the model continues.
+
+    Unless it `reasons`, the model answers at once.
+    """
 
     settings: ModelSettings
     turns: Sequence[Turn]
     continues: bool = False
+    reasons: bool = True
 
 
 @dataclass(frozen=True)

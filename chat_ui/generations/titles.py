@@ -79,7 +79,8 @@ class TitleGenerator:
     async def _generate(self, principal: Principal, question: Message, answer: Message) -> str:
         shown = f"{_PROMPT}\n\nQuestion: {question.text[:EXCERPT_CHARS]}\n\nAnswer: {answer.text[:EXCERPT_CHARS]}"
         settings = ModelSettings(model=answer.model or "", temperature=0.0, max_tokens=MAX_TOKENS, tools_off=("*",))
-        answer_events = self._model_client.answer(principal, AnswerRequest(settings, [Turn(Role.USER, shown)]))
+        request = AnswerRequest(settings, [Turn(Role.USER, shown)], reasons=False)
+        answer_events = self._model_client.answer(principal, request)
         async with aclosing(answer_events) as events:  # type: ignore[type-var]
             texts = [each.text async for each in events if isinstance(each, TextDelta)]
         return clean_title("".join(texts))

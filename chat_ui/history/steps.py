@@ -21,6 +21,8 @@ MAX_INTEGER = 2**63 - 1
 """Largest integer in a step's data: imports refuse larger ones, and an export must stay importable."""
 MAX_NAME_CHARS = 200
 """Characters of a step's kind and name."""
+REASONING = "reasoning"
+"""Kind of the step with the model's reasoning."""
 STOPPED = "stopped"
 """Error code of a step during which the answer ended."""
 
@@ -39,7 +41,7 @@ class Step:
 
     number: int
     kind: str
-    """`rewrite`, `route`, `tool`, `summary` or `search`; the form of `data` follows from it."""
+    """`rewrite`, `route`, `tool`, `summary`, `search` or `reasoning`; the form of `data` follows from it."""
     name: str
     """Name of the tool or model that the step uses, or the method of a search."""
     state: StepState

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -26,6 +27,7 @@ from gateway import in_process
 from gateway.errors import GatewayError, ServerShutdown
 from gateway.http.gateway import Gateway
 from gateway.http.http_errors import error_body, error_headers, http_error
+from infra.web_app.reasoning_steps import ReasoningSteps
 from infra.web_app.search_steps import SEARCH, SearchSteps
 from router.errors import PublishError
 from router.messages import FailureCode, ServiceClass, Step, Task, Usage, WorkerStatus
@@ -58,7 +60,7 @@ class GatewayModelClient:
         self, principal: Principal, request: model_client.AnswerRequest
     ) -> AsyncIterator[model_client.ModelEvent]:
         """Generate an answer for the chat through the gateway and yield its events; `principal` is billed."""
-        begun, search = False, SearchSteps()
+        begun, search, reasoning = False, SearchSteps(), ReasoningSteps(time.monotonic)
         try:
             async with aclosing(
                 in_process.complete(self._gateway, self._prices, principal, self._fields(principal, request))
@@ -70,10 +72,16 @@ class GatewayModelClient:
                     begun = True
                     for step in map(_step, each.steps):
                         shown = search.latest(step) if step.kind == SEARCH else step
+                        reasoning.follow(shown)
                         yield model_client.StepUpdate(shown, _usage(each.usage), each.cost)
+                    if each.reasoning and (thought := reasoning.add(each.reasoning)) is not None:
+                        yield model_client.StepUpdate(thought, _usage(each.usage), each.cost)
+                    ends = each.text or each.finish_reason is not None
+                    if ends and (thought := reasoning.end()) is not None:
+                        yield model_client.StepUpdate(thought, _usage(each.usage), each.cost)
                     if each.finish_reason is not None:
                         yield model_client.AnswerEnd(each.finish_reason, _usage(each.usage), each.cost)
-                    elif each.text or not each.steps:
+                    elif each.text or not (each.steps or each.reasoning):
                         yield model_client.TextDelta(each.text, _usage(each.usage), each.cost)
         except (GatewayError, GenerationError, AccountError, PublishError) as error:
             raise _answer_error(error, can_restart=request.continues and not begun) from error
@@ -135,6 +143,8 @@ class GatewayModelClient:
             "tools_allowed": list(settings.tools_allowed),
             "test_time_compute": search,
         }
+        if not request.reasons:
+            fields["thinking_token_budget"] = 0
         if request.continues:
             fields |= {"continue_final_message": True, "add_generation_prompt": False}
         return fields

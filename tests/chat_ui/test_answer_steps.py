@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -282,3 +283,22 @@ async def test_images_have_signed_addresses_wherever_they_are_served(scene: Scen
         AddressSigner(b"key").verify(blob, query["expires"], query["signature"])
         assert others == [{}, {}]
     assert (await ada.tree(chat))["messages"][1]["steps"][1]["data"]["result"]["images"] == [{"blob": blob}]
+
+
+async def test_reasoning_is_stored_and_counts_as_the_first_token(scene: Scene) -> None:
+    thought = Step(0, "reasoning", "", StepState.RUNNING, {"text": "Hm", "seconds": 0.5})
+    scene.engine.words = [thought, replace(thought, state=StepState.DONE), "So."]
+    scene.engine.patient = True
+    ada = await person(scene)
+    chat = await ada.conversation()
+    answer = (await ada.ask(chat))["answer"]["id"]
+    scene.engine.go.release()
+    while not (await ada.tree(chat))["messages"][1]["steps"]:
+        await asyncio.sleep(0.01)
+    began = time.time()
+    for _ in range(2):
+        scene.engine.go.release()
+    await ada.events(chat, answer)
+    stored = (await ada.tree(chat))["messages"][1]
+    assert stored["steps"][0]["data"] == thought.data
+    assert stored["created"] + stored["first_token_seconds"] < began

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -49,7 +50,7 @@ from infra.web_app.gateway_model_client import (
     GatewayFleet,
     GatewayModelClient,
 )
-from router.messages import ChatPrompt, FailureCode, Finished, Job, ServiceClass, Step, Task, UsagePart
+from router.messages import ChatPrompt, Delta, FailureCode, Finished, Job, ServiceClass, Step, Task, UsagePart
 from router.messages import StepState as WireState
 from stored_objects.records import ObjectKind, ObjectOwner
 from tests.contract.examples import CALL, WEATHER_TOOL
@@ -134,6 +135,41 @@ async def test_steps_come_before_the_text_and_tools_are_switched_off() -> None:
         assert all(each.text for each in texts)
         prompt: Any = here.worker.jobs[0].prompt
         assert prompt.tools_off == ["math"]
+
+
+async def think_and_answer(worker: ScriptedWorker, job: Job) -> None:
+    """Two tokens of reasoning, and if more than one token is wanted one of the answer."""
+    attempt = uuid.uuid4().hex
+    worker.begin(job, attempt)
+    cut = job.sampling.max_tokens == 1
+    pieces: list[dict[str, Any]] = [{"reasoning": "H"}, {"reasoning": "m", "finish_reason": "length" if cut else None}]
+    pieces += [] if cut else [{"text": "So", "finish_reason": "stop"}]
+    for start, fields in enumerate(pieces):
+        worker.send(job, Delta(job_id=job.id, attempt_id=attempt, start=start, token_ids=[start], **fields))
+    worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, len(pieces))))
+
+
+@pytest.mark.parametrize(("most", "text"), [(4, "So"), (1, "")])
+async def test_reasoning_is_a_step_that_ends_before_the_text(most: int, text: str) -> None:
+    async with stage(think_and_answer) as here:
+        ask = replace(ASK, settings=replace(SETTINGS, max_tokens=most))
+        events = [each async for each in engine_of(here).answer(ADA, ask)]
+    shown = [each for each in events if isinstance(each, StepUpdate | TextDelta | AnswerEnd)]
+    steps = [each.step for each in shown if isinstance(each, StepUpdate)]
+    assert {(each.number, each.kind) for each in steps} == {(0, "reasoning")}
+    assert [each.state for each in steps[-2:]] == [StepState.RUNNING, StepState.DONE]
+    assert steps[-1].data["text"] == "Hm"
+    assert [each.text for each in shown if isinstance(each, TextDelta)] == ([text] if text else [])
+    assert isinstance(shown[-1], AnswerEnd)
+    assert isinstance(shown[len(steps) - 1], StepUpdate), "all steps come before the text"
+
+
+@pytest.mark.parametrize(("reasons", "budget"), [(True, None), (False, 0)])
+async def test_an_answer_without_reasoning_has_no_budget_for_it(here: Stage, reasons: bool, budget: int | None) -> None:
+    [_ async for _ in engine_of(here).answer(ADA, replace(ASK, reasons=reasons))]
+    prompt = here.worker.jobs[0].prompt
+    assert isinstance(prompt, ChatPrompt)
+    assert prompt.thinking_token_budget == budget
 
 
 async def test_listed_tools_are_those_that_are_on_and_those_of_mcp_servers(here: Stage) -> None:

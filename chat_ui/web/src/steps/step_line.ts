@@ -43,8 +43,9 @@ export function problemOf(step: Step): string {
   return text(error?.["message"]) || texts.stepFailed;
 }
 
-/** Returns what to announce while an answer is written: the last tool or search that runs or has failed; else empty. */
+/** Returns what to announce while an answer is written: that the model thinks, or the last tool or search that runs or has failed. */
 export function announcementOf(steps: readonly Step[]): string {
+  if (steps.at(-1)?.kind === "reasoning" && steps.at(-1)?.state === "running") return texts.reasoningAnnounced;
   const last = steps.findLast(({ kind }) => kind === "tool" || kind === "search");
   if (last?.state === "running") return last.kind === "search" ? texts.searchRunning : toolRunning(last.name);
   return last?.state === "failed" ? problemOf(last) : "";
