@@ -15,7 +15,8 @@ from benchmarks.test_time_compute.task_sets import conversation
 from inference_worker.search.events import ROOT, SegmentEnd
 from inference_worker.search.paths import Path
 from inference_worker.search.results import extract_results
-from inference_worker.search.voting import count_votes, settled, wave_size
+from inference_worker.search.voting import count_votes, wave_size
+from router.messages import CONFIDENCE
 
 
 @dataclass(frozen=True)
@@ -89,15 +90,25 @@ def winner(task: Task, answers: Sequence[str]) -> str:
 
 def stopped_vote(task: Task, answers: Sequence[str]) -> StoppedVote:
     """Return the vote of the first answers after which self-consistency stops, in waves as in a search."""
-    n, count = len(answers), 0
-    paths = _paths(task, answers)
-    while count < n and not settled(count_votes(paths[:count], weighted=False), n - count):
-        count = min(n, count + wave_size(n))
+    count = sum(waves_of(_paths(task, answers), CONFIDENCE))
     return StoppedVote(count, task.is_right(winner(task, answers[:count])))
 
 
+def waves_of(paths: Sequence[Path], confidence: float) -> list[int]:
+    """Return the sizes of the waves in which a vote of all `paths` is generated until it stops."""
+    waves, count = list[int](), 0
+    while wave := wave_size(count_votes(paths[:count], weighted=False), count, len(paths) - count, confidence):
+        waves.append(wave)
+        count += wave
+    return waves
+
+
 def _paths(task: Task, answers: Sequence[str]) -> list[Path]:
-    results = extract_results(answers, task.family.extraction)
+    return voting_paths(extract_results(answers, task.family.extraction), answers)
+
+
+def voting_paths(results: Sequence[str | None], answers: Sequence[str]) -> list[Path]:
+    """Return the paths of whole answers with these results."""
     return [
         Path(number, ROOT, number, 0, 0, [], text, SegmentEnd.STOP, result=result)
         for number, (text, result) in enumerate(zip(answers, results, strict=True), start=1)

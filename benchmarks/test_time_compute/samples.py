@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.messages import ChatPrompt, Job, SamplingParams
 
 Conversation = list[dict[str, Any]]
+
+
+@dataclass
+class SampledAnswer:
+    """An answer of the model, and the number of its tokens."""
+
+    text: str = ""
+    tokens: int = 0
 
 
 class Sampler:
@@ -39,13 +48,13 @@ class Sampler:
         sampling: SamplingParams,
         n: int,
         progress: Callable[[int], None] = lambda _: None,
-    ) -> list[list[str]]:
+    ) -> list[list[SampledAnswer]]:
         """Return `n` sampled answers to each conversation; `progress` gets the number of conversations that have them.
 
         Raises:
             RuntimeError: the engine failed.
         """
-        texts = [[""] * n for _ in conversations]
+        answers = [[SampledAnswer() for _ in range(n)] for _ in conversations]
         outputs: dict[str, tuple[int, list[OutputText]]] = {}
         waiting = list(enumerate(conversations))[::-1]
         done = 0
@@ -61,15 +70,17 @@ class Sampler:
                 )
             for event in self._engine.step():
                 index, choices = outputs[event.request]
+                answer = answers[index][event.choice]
+                answer.tokens += len(event.token_ids)
                 if (release := choices[event.choice].push(event)) is not None:
-                    texts[index][event.choice] += release.text
+                    answer.text += release.text
             if failures := self._engine.failures():
                 raise RuntimeError(failures[0].message)
             for ended in [name for name in outputs if not self._engine.has(name)]:
                 del outputs[ended]
                 done += 1
                 progress(done)
-        return texts
+        return answers
 
 
 def _job(index: int, conversation: Conversation, sampling: SamplingParams, n: int) -> Job:

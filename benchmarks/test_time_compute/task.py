@@ -27,6 +27,7 @@ class Family(StrEnum):
     WORD_PROBLEM = "word problem"
     EQUATION = "equation"
     GAME_OF_24 = "24-game"
+    NEXT_NUMBER = "next number"
 
     @property
     def extract(self) -> Any:

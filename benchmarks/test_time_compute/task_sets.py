@@ -8,12 +8,13 @@ from typing import Any
 
 from benchmarks.test_time_compute.equations import SIGNS, equation
 from benchmarks.test_time_compute.games_of_24 import game_of_24
+from benchmarks.test_time_compute.next_numbers import next_number
 from benchmarks.test_time_compute.task import LANGUAGES, Family, Language, Task
 from benchmarks.test_time_compute.word_problems import TEMPLATES, word_problem
 
 EVALUATION_SEED, TRAINING_SEED, EXAMPLE_SEED = 24, 25, 26
 SIZE = 200
-"""Tasks of a family and language in a set; the six together have 1,200."""
+"""Tasks of a family and language in a set; the eight together have 1,600."""
 EXAMPLES = 4
 """Solved tasks before each question."""
 Generator = Callable[[random.Random, Language, int], Task]
@@ -21,6 +22,7 @@ _GENERATORS: dict[Family, tuple[Generator, int]] = {
     Family.WORD_PROBLEM: (word_problem, len(TEMPLATES)),
     Family.EQUATION: (equation, len(SIGNS)),
     Family.GAME_OF_24: (game_of_24, 1),
+    Family.NEXT_NUMBER: (next_number, 1),
 }
 """The generator of each family, and the number of its kinds."""
 

@@ -80,11 +80,12 @@ def sample_answers(model: Path, tasks: Sequence[Task], samples: int, temperature
     sampler = Sampler(settings)
     sampling = SamplingParams(seed=1, temperature=temperature, max_tokens=MAX_TOKENS)
     try:
-        return sampler.sample(
+        answers = sampler.sample(
             [conversation(task) for task in tasks], sampling, samples, progress("answered", len(tasks))
         )
     finally:
         sampler.close()
+    return [[answer.text for answer in own] for own in answers]
 
 
 def load_base(model: Path, layers: int, dtype: torch.dtype = torch.bfloat16) -> PreTrainedModel:

@@ -19,6 +19,7 @@ from gateway.openai.json_schema import check_pattern
 from gateway.openai.sampling import INT32_MAX
 from gateway.openai.solution_templates import TEMPLATES, TemplateName
 from router.messages import (
+    CONFIDENCE,
     MAX_BEAMS,
     MAX_CANDIDATES,
     MAX_LENGTH_PENALTY,
@@ -46,6 +47,7 @@ RELEASED_TOKENS = 32
 """Tokens of the beams between two released steps of beam search by likelihood."""
 MAX_PATTERN = 512
 
+Confidence = Annotated[float, Field(ge=0.5, le=1)]
 LengthPenalty = Annotated[float, Field(ge=-MAX_LENGTH_PENALTY, le=MAX_LENGTH_PENALTY)]
 EarlyStoppingOption = bool | Literal["never"]
 
@@ -155,6 +157,9 @@ class SearchOptions(ApiModel):
     template: TemplateName | None = None
     """Known instruction for answers step by step, which is put before the conversation; results are then found as it
     says, unless `extract` is given. Default: none."""
+    confidence: Confidence | None = None
+    """Probability that the leading result also leads after all `n` answers, from which on `self_consistency` generates
+    no more; 0.5 to 1, default 0.95. With 1 it ends early only if the answers that are left can't change the leader."""
     length_penalty: LengthPenalty | None = None
     """Exponent of an answer's number of tokens, by which its log probability is divided, for `likelihood_beam_search`;
     -10 to 10, default 1. Above 0 it favours long answers, below 0 short ones."""
@@ -178,6 +183,8 @@ class SearchOptions(ApiModel):
             self._refuse("looks no steps ahead", "lookahead_steps")
         if not self._method.votes:
             self._refuse("compares no results", "extract")
+        if self._method is not SearchMethod.SELF_CONSISTENCY:
+            self._refuse("generates all its answers", "confidence")
         if not self.by_likelihood:
             self._refuse("does not score paths by their likelihood", "length_penalty", "early_stopping")
         elif self.paths > MAX_BEAMS:
@@ -290,6 +297,7 @@ class SearchOptions(ApiModel):
             judge=judge,
             aggregate=Aggregate(self.aggregate or "last"),
             extract=self._extraction(),
+            confidence=CONFIDENCE if self.confidence is None else self.confidence,
             length_penalty=1.0 if self.length_penalty is None else self.length_penalty,
             early_stopping=_EARLY_STOPPING[self.early_stopping or False],
             return_candidates=bool(self.return_candidates),

@@ -37,7 +37,7 @@ from inference_worker.search.mathematics import comparison
 from inference_worker.search.paths import Path, PathTree, merge_blank_steps, set_score, split_steps
 from inference_worker.search.results import Extractor, extract_results
 from inference_worker.search.selection import aggregate, best_answer, best_of_each_tree, best_overall
-from inference_worker.search.voting import count_votes, settled, wave_size
+from inference_worker.search.voting import count_votes, wave_size
 from router.messages import Search, SearchMethod, Step, StepState, Usage, UsagePart, estimated_reading
 
 KIND = "search"
@@ -199,9 +199,9 @@ class SearchDriver:
         """Return the paths that the next step continues, and the number of continuations of each."""
         search, paths = self._search, self._tree.paths
         if search.method is SearchMethod.SELF_CONSISTENCY:
-            outstanding = search.n - len(paths)
-            done = settled(count_votes(paths.values(), weighted=False), outstanding)
-            return [ROOT], 0 if done else min(wave_size(search.n), outstanding)
+            answers, outstanding = len(paths), search.n - len(paths)
+            votes = count_votes(paths.values(), weighted=False)
+            return [ROOT], wave_size(votes, answers, outstanding, search.confidence)
         if self._steps == 0:
             return [ROOT], search.n * (search.expansions if search.method.stepwise else 1)
         if not search.method.stepwise or self._steps >= search.max_steps or self._unscored:

@@ -1,22 +1,24 @@
 """Counts votes of a search's answers by equal results, and decides when more answers would hardly change the leader.
 
-Answers of self-consistency are generated in waves. After each, the search stops if the votes that are left can't change
-the leader, or if the criterion of Adaptive-Consistency holds (Aggarwal et al. 2023): the leader is the more probable of
-the two most frequent results with at least 95 %, by the Beta posterior of their votes under a uniform prior.
+Answers of self-consistency are generated in waves. After each, the search stops if the leading result will most likely
+lead after all `n` answers too. As in Adaptive-Consistency (Aggarwal et al. 2023), only the two most frequent results
+are compared, under a uniform prior; but what is asked is the end of this vote, not of one without an end, so close
+votes stop too once few answers are left, and votes between wrong results as soon as between right ones.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from inference_worker.search.paths import Path
 
-MIN_WAVE = 3
-"""Fewest answers of a wave: with fewer, a majority says little."""
-CONFIDENCE = 0.95
-"""Probability of the leader from which on no more answers are generated."""
+MIN_ANSWERS = 3
+"""Fewest answers of a vote: with fewer, a majority says little."""
+WAVE_SHARE = 6
+"""A wave has at least one answer for so many that there are, so that a long close vote takes few waves."""
 
 
 @dataclass
@@ -26,11 +28,6 @@ class Vote:
     result: str
     weight: float
     paths: list[Path] = field(default_factory=list)
-
-
-def wave_size(n: int) -> int:
-    """Return how many of a self-consistency search's `n` answers are generated at a time, between vote counts."""
-    return max(MIN_WAVE, math.ceil(n / 4))
 
 
 def count_votes(paths: Iterable[Path], *, weighted: bool) -> list[Vote]:
@@ -48,29 +45,41 @@ def count_votes(paths: Iterable[Path], *, weighted: bool) -> list[Vote]:
     return sorted(votes.values(), key=lambda vote: (-vote.weight, vote.paths[0].number))
 
 
-def settled(votes: list[Vote], outstanding: int) -> bool:
-    """Return whether more answers are unnecessary, because the leading result has won the unweighted `votes`.
+def wave_size(votes: list[Vote], answers: int, outstanding: int, confidence: float) -> int:
+    """Return how many of the `outstanding` answers are generated together next, 0 if the leader has won.
 
-    It wins for certain if `outstanding` answers can't change the leader, or with a probability of at least
-    `CONFIDENCE`.
+    `votes` are the unweighted votes of the `answers` that there are. The leading result has won if it most likely leads
+    after the outstanding answers too: with the probability `confidence`, or for certain if that is 1. A wave has as
+    many answers as the leader needs for that if it gets all their votes; fewer could not end the search.
     """
-    if not votes:
-        return False
-    leader = votes[0]
-    rivals: list[tuple[float, float]] = [(vote.weight, vote.paths[0].number) for vote in votes[1:]]
-    rivals.append((0, math.inf))  # a result that no answer has yet
-    rank = (-leader.weight, leader.paths[0].number)
-    if all((-weight - outstanding, first) > rank for weight, first in rivals):
-        return True
-    return leader_probability(round(leader.weight), round(rivals[0][0])) >= CONFIDENCE
+    leader, second = [*votes, Vote("", 0), Vote("", 0)][:2]
+    wins_ties = not second.paths or leader.paths[0].number < second.paths[0].number
+    ours, theirs = round(leader.weight), round(second.weight)
+    others = answers - ours - theirs
+
+    def wins(more: int) -> bool:
+        """Return whether the leader has won once it has `more` votes."""
+        probability = leader_probability(ours + more, theirs, others, outstanding - more, wins_ties=wins_ties)
+        return ours + more > 0 and probability >= confidence
+
+    needed = bisect_left(range(outstanding), True, key=wins)
+    return min(outstanding, max(needed, MIN_ANSWERS - answers, answers // WAVE_SHARE)) if needed else 0
 
 
-def leader_probability(leader: int, second: int) -> float:
-    """Return the probability (0 to 1) that of the two most frequent results the leading one is the more frequent.
+def leader_probability(leader: int, second: int, others: int, outstanding: int, *, wins_ties: bool) -> float:
+    """Return the probability (0 to 1) that the second result does not lead after `outstanding` more answers.
 
-    `leader` and `second` are the votes of both. The probability is 1 - I(1/2; leader + 1, second + 1), with the
-    regularised incomplete beta function I. At 1/2 with whole parameters that is a sum of binomial coefficients, so it
-    is exact.
+    `leader`, `second` and `others` are the votes of the two most frequent results, and the answers without them. Under
+    a uniform prior the next answers are draws from Pólya's urn, so the number of the ways in which i of them are for
+    the leader is the binomial coefficient of `leader` + i and i, and so on. All are whole numbers: the sum is exact.
     """
-    throws = leader + second + 1
-    return sum(math.comb(throws, successes) for successes in range(leader + 1)) / (1 << throws)
+    ours, theirs, rest = (
+        [math.comb(votes + more, more) for more in range(outstanding + 1)] for votes in (leader, second, others)
+    )
+    lost = sum(
+        ours[i] * theirs[j] * rest[outstanding - i - j]
+        for i in range(outstanding + 1)
+        for j in range(max(0, leader + i - second + wins_ties), outstanding - i + 1)
+    )
+    ways = math.comb(leader + second + others + outstanding + 2, outstanding)
+    return (ways - lost) / ways

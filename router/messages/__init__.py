@@ -75,6 +75,7 @@ from router.messages.replies import (
     merge_tool_calls,
 )
 from router.messages.search import (
+    CONFIDENCE,
     MAX_BEAMS,
     MAX_CANDIDATES,
     MAX_LENGTH_PENALTY,

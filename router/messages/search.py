@@ -27,6 +27,8 @@ VERIFIER_TOKENS = 1.5
 """Most tokens that a verifier is assumed to read for each token of the generator: tokenisers and templates differ."""
 JUDGE_TOKENS = 80
 """Most tokens that a judge is assumed to read beside conversation and path: the question for a grade."""
+CONFIDENCE = 0.95
+"""`Search.confidence`, unless a request sets it."""
 RESULT_TOKENS = 32
 """Most tokens in which a model writes the result of an answer."""
 MAX_LOOKAHEAD = 8
@@ -150,6 +152,8 @@ class Search(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Whether the verifier is a chat model, which writes a grade for each path."""
     aggregate: Aggregate = Aggregate.LAST
     extract: Extraction = Extraction()
+    confidence: Annotated[float, msgspec.Meta(ge=0.5, le=1)] = CONFIDENCE
+    """Probability that the leading result also leads after all `n` answers, from which on self-consistency ends."""
     length_penalty: Annotated[float, msgspec.Meta(ge=-MAX_LENGTH_PENALTY, le=MAX_LENGTH_PENALTY)] = 1.0
     """Exponent of a path's number of tokens, by which its log probability is divided: its score by likelihood."""
     early_stopping: EarlyStopping = EarlyStopping.LIKELY

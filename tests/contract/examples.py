@@ -319,6 +319,9 @@ EXAMPLES: dict[str, msgspec.Struct] = {
             return_candidates=True,
         ),
     ),
+    "job_vote": msgspec_replace(
+        JOB, n=1, search=Search(method=SearchMethod.SELF_CONSISTENCY, n=16, budget_tokens=8192, confidence=0.9)
+    ),
     "job_beam_search": msgspec_replace(
         JOB,
         n=2,

@@ -9,7 +9,7 @@ import pytest
 from gateway.errors import InvalidRequest
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.test_time_compute import SearchOptions
-from router.messages import Aggregate, EarlyStopping, Extraction, ExtractionKind, Search, SearchMethod
+from router.messages import CONFIDENCE, Aggregate, EarlyStopping, Extraction, ExtractionKind, Search, SearchMethod
 
 HI = {"role": "user", "content": "hi"}
 BEST = {"method": "best_of_n", "verifier": "rm"}
@@ -101,6 +101,12 @@ def test_a_template_says_how_results_are_found_unless_the_request_does() -> None
     assert given == Extraction(kind=ExtractionKind.LAST_NUMBER)
 
 
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 1])
+def test_the_confidence_of_a_vote_reaches_the_wire(confidence: float) -> None:
+    assert wire({**VOTE, "confidence": confidence}).confidence == confidence
+    assert wire(VOTE).confidence == CONFIDENCE
+
+
 def test_a_default_budget_is_capped_and_allows_a_token_for_each_path() -> None:
     assert wire(BEAM, most=500).budget_tokens == 500
     assert wire({**VOTE, "n": 64}, answer=0).budget_tokens == 64
@@ -122,6 +128,8 @@ def test_a_default_budget_is_capped_and_allows_a_token_for_each_path() -> None:
         *(({**LIKELY, "early_stopping": each}, "early_stopping") for each in ("always", 1)),
         ({**BEAM, "length_penalty": 1.0}, "length_penalty"),
         ({**VOTE, "early_stopping": False}, "early_stopping"),
+        *(({**VOTE, "confidence": each}, "confidence") for each in (0.49, 1.01, 95, "0.9", True, float("nan"))),
+        ({**BEST, "method": "weighted_best_of_n", "confidence": 0.9}, "confidence"),
         ({**VOTE, "template": "cot"}, "template"),
         ({}, "method"),
         ({"method": "mcts"}, "method"),

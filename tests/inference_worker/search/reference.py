@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
-
-from scipy.stats import beta
+from fractions import Fraction
+from functools import cache
 
 from inference_worker.search.events import Segment, SegmentEnd
 from router.messages import Aggregate, SearchMethod
@@ -178,9 +178,13 @@ def split(text: str) -> list[str]:
 def waves(world: World, paths: list[P], wave: int, used: int) -> P:
     search = world.search
     left = search.n - len(paths)
-    if decided(paths, left):
+    said = [path.number_said or "" for path in paths]
+    if decided(said, left, search.confidence):
         return winner(paths)
-    count = min(left, max(3, -(-search.n // 4)))
+    leading = winner(paths).number_said or "first"
+    least = max(1, 3 - len(paths), len(paths) // 6)
+    counts = range(min(left, least), left)
+    count = next((each for each in counts if decided([*said, *[leading] * each], left - each, search.confidence)), left)
     share = (search.budget_tokens - used) // count
     if share == 0:
         return winner(paths)
@@ -198,18 +202,32 @@ def winner(paths: list[P]) -> P:
     return max(voters or paths or [P()], key=lambda path: (path.number_said is not None) * said.count(path.number_said))
 
 
-def decided(paths: list[P], left: int) -> bool:
-    """Whether all ways of the outstanding votes have the same winner, or the leader is probable enough."""
+def decided(said: list[str], left: int, confidence: float) -> bool:
+    """Whether the outstanding votes leave the leader of those that `said` a result before the second."""
+    results = [each for each in said if each]
+    if left == 0 or not results:
+        return left == 0
+    leading = first_most_frequent(results)
+    rivals = [each for each in results if each != leading]
+    second = first_most_frequent(rivals) if rivals else "new"
+    counts = results.count(leading), results.count(second)
+    tied = second == "new" or results.index(leading) < results.index(second)
+    return float(stays(*counts, len(said) - sum(counts), left, tied)) >= confidence
+
+
+@cache
+def stays(leader: int, second: int, others: int, left: int, wins_ties: bool) -> Fraction:
+    """The probability that the second does not lead after `left` draws from an urn.
+
+    It has a ball more of each kind than votes; a drawn ball goes back with another of its kind.
+    """
     if left == 0:
-        return True
-    said = [path.number_said for path in paths if path.number_said]
-    if not said:
-        return False
-    leading = winner(paths).number_said or ""
-    rivals = {*said, "new"} - {leading}
-    overtaken = [rival for rival in rivals if first_most_frequent([*said, *[rival] * left]) != leading]
-    second = max((said.count(rival) for rival in rivals), default=0)
-    return not overtaken or beta.sf(0.5, said.count(leading) + 1, second + 1) >= 0.95
+        return Fraction(second < leader + wins_ties)
+    ours = stays(leader + 1, second, others, left - 1, wins_ties)
+    theirs = stays(leader, second + 1, others, left - 1, wins_ties)
+    rest = stays(leader, second, others + 1, left - 1, wins_ties)
+    total = leader + second + others + 3
+    return ((leader + 1) * ours + (second + 1) * theirs + (others + 1) * rest) / total
 
 
 def first_most_frequent(votes: list[str]) -> str:

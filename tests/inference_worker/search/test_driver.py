@@ -25,7 +25,7 @@ from inference_worker.search.events import (
     SegmentEnd,
     Unread,
 )
-from router.messages import Aggregate, Extraction, ExtractionKind, Search, SearchMethod, Step, StepState
+from router.messages import CONFIDENCE, Aggregate, Extraction, ExtractionKind, Search, SearchMethod, Step, StepState
 from tests.inference_worker.search.reference import answer
 from tests.inference_worker.search.scripted import MODEL, VERIFIER, Shell, World
 
@@ -51,6 +51,7 @@ def worlds(
         judge=method.verified and draw(st.booleans()),
         aggregate=draw(st.sampled_from(Aggregate)),
         extract=Extraction(kind=draw(st.sampled_from(kinds))),
+        confidence=draw(st.sampled_from([0.5, 0.8, CONFIDENCE, 1])),
         return_candidates=draw(st.booleans()),
     )
     return World(
@@ -195,14 +196,14 @@ def test_derived_seeds_have_63_bits_and_differ() -> None:
 def test_agreeing_answers_end_self_consistency_after_the_first_wave() -> None:
     driver = World(search_of(SearchMethod.SELF_CONSISTENCY, 16)).driver()
     driver.start()
-    done, chosen = driver.receive(Extended(ROOT, [Segment([each], "so it is 5", SegmentEnd.STOP) for each in range(4)]))
+    done, chosen = driver.receive(Extended(ROOT, [Segment([each], "so it is 5", SegmentEnd.STOP) for each in range(3)]))
     assert isinstance(done, Confirm)
-    assert (done.step.data["chosen"], done.step.data["votes"]) == (1, [["5", 4]])
+    assert (done.step.data["chosen"], done.step.data["votes"]) == (1, [["5", 3]])
     assert chosen == Choose([0], SegmentEnd.STOP)
 
 
-def test_three_agreeing_answers_are_not_enough() -> None:
-    driver = World(search_of(SearchMethod.SELF_CONSISTENCY, 8)).driver()
+def test_agreeing_answers_are_not_enough_for_certainty() -> None:
+    driver = World(search_of(SearchMethod.SELF_CONSISTENCY, 8, confidence=1)).driver()
     driver.start()
     commands = driver.receive(Extended(ROOT, [Segment([each], "so it is 5", SegmentEnd.STOP) for each in range(3)]))
     assert isinstance(commands[-1], Extend)
