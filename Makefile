@@ -109,10 +109,11 @@ overload: setup-dev ## Load at ten times the capacity for a minute: goodput, ref
 	$(BIN)/python -m benchmarks.overload
 	$(BIN)/python -m benchmarks.document
 
-bench-search-accuracy: setup-dev ## Train a verifier and measure searches with it (forty minutes), and write docs/test-time-compute.md
+bench-search-accuracy: setup-dev ## Train a verifier and measure searches with it (an hour), and write docs/test-time-compute.md
 	$(BIN)/python -m benchmarks.test_time_compute.verifier
 	$(BIN)/python -m benchmarks.test_time_compute
-	$(BIN)/python -m benchmarks.test_time_compute --votes --n 16 --family "word problem" equation --minutes 5 --publish
+	$(BIN)/python -m benchmarks.test_time_compute.replay
+	$(BIN)/python -m benchmarks.test_time_compute --votes --n 16 --family "word problem" equation "next number" --minutes 10 --publish
 
 bench-peers: setup-dev ## Install other engines (half an hour), measure them and Headrace in turns, write docs/performance.md
 	$(BIN)/python -m benchmarks.peers

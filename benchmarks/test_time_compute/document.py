@@ -20,7 +20,7 @@ RESULTS = ROOT / "docs"
 """Folder of the published results, which the document beside them shows."""
 DOCUMENT = RESULTS / "test-time-compute.md"
 CHART = RESULTS / "images" / "test-time-compute.svg"
-ACCURACY, VOTES = "test-time-compute", "test-time-compute-votes"
+ACCURACY, VOTES, REPLAY = "test-time-compute", "test-time-compute-votes", "test-time-compute-replay"
 BEGIN, FINISH = "<!-- accuracy: begin -->", "<!-- accuracy: end -->"
 ACCURACY_COLUMNS = (
     "tasks",
@@ -47,6 +47,17 @@ VOTE_COLUMNS = (
     "same samples: answers saved",
     "same samples: right, %",
 )
+REPLAY_COLUMNS = (
+    "tasks",
+    "N",
+    "confidence",
+    "questions",
+    "right of all N, %",
+    "difference, points (95 %)",
+    "same result, %",
+    "tokens saved",
+    "waves",
+)
 ABSCISSAE = {
     "n": "N: answers, or paths in a step",
     "generated": "tokens generated for an answer",
@@ -56,14 +67,14 @@ ABSCISSAE = {
 
 def publish(results: Path = RESULTS) -> None:
     """Write the tables of the results in a folder into the document, and draw their chart."""
-    accuracy, votes = (read(results / f"{name}.json") for name in (ACCURACY, VOTES))
+    accuracy, votes, replay = (read(results / f"{name}.json") for name in (ACCURACY, VOTES, REPLAY))
     before, _, rest = DOCUMENT.read_text().partition(BEGIN)
     after = rest.partition(FINISH)[2]
-    DOCUMENT.write_text(f"{before}{BEGIN}\n{render(accuracy, votes)}\n{FINISH}{after}")
+    DOCUMENT.write_text(f"{before}{BEGIN}\n{render(accuracy, votes, replay)}\n{FINISH}{after}")
     draw(accuracy, CHART)
 
 
-def render(accuracy: Result, votes: Result) -> str:
+def render(accuracy: Result, votes: Result, replay: Result) -> str:
     """Return the Markdown of the results."""
     lines = [
         f"![Accuracy against N, tokens and time](images/{CHART.name})",
@@ -75,6 +86,10 @@ def render(accuracy: Result, votes: Result) -> str:
         markdown(VOTE_COLUMNS, [_vote_line(row) for row in votes.rows]),
         "",
         *_provenance(votes),
+        "",
+        markdown(REPLAY_COLUMNS, [_replay_line(row) for row in replay.rows]),
+        "",
+        *_provenance(replay),
     ]
     return "\n".join(lines)
 
@@ -126,12 +141,30 @@ def _vote_line(row: Row) -> list[Any]:
     ]
 
 
+def _replay_line(row: Row) -> list[Any]:
+    return [
+        row["tasks"],
+        row["n"],
+        f"{row['confidence']:g}",
+        row["questions"],
+        _percent(row["accuracy_of_all"]),
+        f"{_tenths(row['difference'])} ({_tenths(row['difference_low'])} to {_tenths(row['difference_high'])})",
+        _percent(row["agreement"]),
+        f"{_percent(row['tokens_saved'])} %",
+        f"{row['waves']:.1f}",
+    ]
+
+
 def _percent(value: Any) -> str:
     return f"{100 * value:.0f}"
 
 
 def _points(value: Any) -> str:
     return f"{100 * value:+.0f}"
+
+
+def _tenths(value: Any) -> str:
+    return f"{100 * value:+.1f}"
 
 
 def draw(accuracy: Result, path: Path) -> None:

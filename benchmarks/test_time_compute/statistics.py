@@ -16,8 +16,11 @@ def wilson(right: int, total: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def difference(ours: Sequence[bool], theirs: Sequence[bool]) -> tuple[float, float]:
-    """Return the 95 % confidence interval of the difference of two ways' accuracies on the same tasks, by bootstrap."""
+def difference(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % confidence interval of the difference of two ways' accuracies on the same tasks, by bootstrap.
+
+    `ours` and `theirs` are the ways' accuracies on each task.
+    """
     gains = np.array(ours, dtype=float) - np.array(theirs, dtype=float)
     found = bootstrap((gains,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=0)
     return float(found.confidence_interval.low), float(found.confidence_interval.high)

@@ -5,13 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.results import read
-from benchmarks.test_time_compute.document import ACCURACY, BEGIN, CHART, DOCUMENT, FINISH, RESULTS, VOTES, draw, render
+from benchmarks.test_time_compute.document import (
+    ACCURACY,
+    BEGIN,
+    CHART,
+    DOCUMENT,
+    FINISH,
+    REPLAY,
+    RESULTS,
+    VOTES,
+    draw,
+    render,
+)
 
 
 def test_the_document_has_what_the_files_give() -> None:
-    accuracy, votes = (read(RESULTS / f"{name}.json") for name in (ACCURACY, VOTES))
+    accuracy, votes, replay = (read(RESULTS / f"{name}.json") for name in (ACCURACY, VOTES, REPLAY))
     text = DOCUMENT.read_text()
-    assert text.partition(BEGIN)[2].partition(FINISH)[0].strip() == render(accuracy, votes)
+    assert text.partition(BEGIN)[2].partition(FINISH)[0].strip() == render(accuracy, votes, replay)
     methods = {row["method"] for row in accuracy.rows}
     assert {"greedy", "self_consistency", "best_of_n", "weighted_best_of_n", "beam_search", "dvts"} <= methods
 
