@@ -46,7 +46,7 @@ def test_rows_say_what_each_confidence_saves() -> None:
     assert {row["questions"] for row in rows} == {2}
     for certain, *other in zip(*[iter(rows)] * len(CONFIDENCES), strict=True):
         saved = [row["tokens_saved"] for row in (certain, *other)]
-        assert saved == sorted(saved)  # type: ignore[type-var]
+        assert saved == sorted(saved)
 
 
 def test_stored_answers_are_read_again(tmp_path: Path) -> None:
