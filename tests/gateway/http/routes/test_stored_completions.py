@@ -19,7 +19,7 @@ from stored_objects.services import stored_documents
 from stored_objects.settings import DocumentSettings
 from stored_objects.store.indexes import create_indexes
 from tests.fakes import project_documents as in_memory
-from tests.fakes.project_documents import DictDocumentStore, stored_documents
+from tests.fakes.project_documents import DictDocumentStore
 from tests.fakes.scripted_worker import start_and_wait
 from tests.gateway.conftest import HI, KEY, MODEL, OTHER_KEY, Stage, eventually, gateway_beside, stage
 
@@ -207,7 +207,7 @@ class CountingStore(DictDocumentStore):
 
 
 def documents_in(store: DictDocumentStore) -> StoredDocuments:
-    return replace(stored_documents(), completions=ProjectDocuments(store, Retention(30)))
+    return replace(in_memory.stored_documents(), completions=ProjectDocuments(store, Retention(30)))
 
 
 @pytest.mark.parametrize("stream", [False, True])
