@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 
 from auth_billing.administration import Administration
@@ -30,9 +31,11 @@ from gateway.answers.idempotency import IdempotentRequests
 from gateway.answers.stored_completions import CompletionStorage
 from gateway.http import error_handlers
 from gateway.http.authentication import unprotected_routes
+from gateway.http.cors import ApiCors
 from gateway.http.gateway import Gateway
 from gateway.http.request_context import RequestContext
 from gateway.http.routes import (
+    anthropic,
     blobs,
     chat_completions,
     completions,
@@ -42,6 +45,7 @@ from gateway.http.routes import (
     images,
     mcp,
     models,
+    ollama,
     openapi,
     operator,
     organization,
@@ -107,11 +111,14 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
     )
     app.state.gateway = assemble(services, settings)
     of_models = (chat_completions, responses, completions, embeddings, images, scores, tokenisation, models, mcp)
-    stored = (stored_completions, files, uploads, blobs)
-    for routes in (*of_models, *stored, health, openapi, organization, operator):
+    clients, stored = (*of_models, anthropic, ollama), (stored_completions, files, uploads, blobs)
+    for routes in (*clients, *stored, health, openapi, organization, operator):
         app.include_router(routes.router)
     app.include_router(images.not_offered)
     app.add_middleware(RequestContext, metrics=app.state.gateway.metrics)
+    if origins := settings.allowed_origins:
+        paths = {route.path for routes in clients for route in routes.router.routes if isinstance(route, APIRoute)}
+        app.add_middleware(ApiCors, origins=origins, paths=paths)
     error_handlers.install(app)
     if unauthenticated := unprotected_routes(app):
         raise StartupError(f"routes without authentication: {', '.join(unauthenticated)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator
@@ -11,6 +12,8 @@ from auth_billing.rate_limits.limits import Limits, SubjectKind, parse_limits
 from router.messages import MAX_CANDIDATES, ServiceClass
 from router.timings import DEFAULT_TIMINGS
 from runtime.logging import LogStyle
+
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 
 
 class GatewaySettings(BaseSettings):
@@ -29,6 +32,11 @@ class GatewaySettings(BaseSettings):
         "",
         description="Comma-separated addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are "
         "trusted.",
+    )
+    cors_origins: str = Field(
+        "",
+        description="Comma-separated origins, such as https://app.example, whose pages may call the API from browsers, "
+        "without cookies; `*`: all.",
     )
     ops_host: str = Field("127.0.0.1", description="Address of /metrics and /status; never make it public.")
     ops_port: int = Field(0, ge=0, le=65535, description="Port of /metrics and /status; 0: any free one.")
@@ -123,6 +131,19 @@ class GatewaySettings(BaseSettings):
     def _are_limits(cls, text: str) -> str:
         parse_limits(text)
         return text
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _are_origins(cls, text: str) -> str:
+        for origin in text.split(","):
+            if text not in ("", "*") and not _ORIGIN.fullmatch(origin.strip()):
+                raise ValueError(f"{origin.strip()!r} is not an origin such as https://app.example")
+        return text
+
+    @property
+    def allowed_origins(self) -> list[str]:
+        """Origins whose pages may call the API from browsers."""
+        return [origin.strip() for origin in self.cors_origins.split(",") if origin.strip()]
 
     @property
     def max_waits(self) -> dict[ServiceClass, float]:

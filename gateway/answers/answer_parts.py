@@ -59,6 +59,8 @@ class CollectedChoice:
     steps: list[Step] = field(default_factory=list)
     """The ended steps before the answer."""
     finish_reason: FinishReason | None = None
+    stop_reason: str | int | None = None
+    """Stop string or token id that ended the choice, if any."""
 
     def take(self, delta: Delta) -> None:
         """Add one delta of this choice."""
@@ -67,7 +69,7 @@ class CollectedChoice:
         self.ids.extend(delta.token_ids)
         self.logprobs.extend(delta.logprobs or [])
         self.calls.extend(delta.tool_calls or [])
-        self.finish_reason = delta.finish_reason
+        self.finish_reason, self.stop_reason = delta.finish_reason, delta.stop_reason
         if delta.step is not None and delta.step.state.ended:
             self.steps.append(delta.step)
 

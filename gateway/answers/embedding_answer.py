@@ -20,7 +20,7 @@ def write(vectors: Sequence[bytes], *, model: str, usage: Usage, as_base64: bool
 
     Formatting many vectors takes long enough to block an event loop: call it in a thread.
     """
-    encode: Callable[[bytes], str] = _base64 if as_base64 else _numbers
+    encode: Callable[[bytes], str] = _base64 if as_base64 else numbers
     data = ",".join(
         f'{{"object":"embedding","index":{index},"embedding":{encode(vector)}}}' for index, vector in enumerate(vectors)
     )
@@ -33,9 +33,9 @@ def _base64(vector: bytes) -> str:
     return f'"{base64.b64encode(vector).decode()}"'
 
 
-def _numbers(vector: bytes) -> str:
-    """Format components with nine digits, which is enough to restore the same float32."""
-    numbers = array("f", vector)
+def numbers(vector: bytes) -> str:
+    """Format a float32 vector as a JSON array with nine digits, which is enough to restore the same float32."""
+    components = array("f", vector)
     if sys.byteorder == "big":
-        numbers.byteswap()
-    return f"[{','.join(['%.9g'] * len(numbers)) % tuple(numbers)}]"
+        components.byteswap()
+    return f"[{','.join(['%.9g'] * len(components)) % tuple(components)}]"

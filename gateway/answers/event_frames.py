@@ -11,9 +11,13 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
 DONE = "data: [DONE]\n\n"
+MESSAGE_STOP = 'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+LAST_LINE_END = ',"done":true}\n'
+STREAM_ENDS = (DONE.encode(), MESSAGE_STOP.encode(), LAST_LINE_END.encode())
+"""Ends of whole streams of OpenAI's, Anthropic's and Ollama's API. No other event ends so, as text in it is JSON."""
 PING = b": ping\n\n"
 
-__all__ = ["DONE", "PING", "ChunkFrames", "compact", "frame", "quoted"]
+__all__ = ["DONE", "LAST_LINE_END", "MESSAGE_STOP", "PING", "STREAM_ENDS", "ChunkFrames", "compact", "frame", "quoted"]
 
 
 def compact(payload: Any) -> str:

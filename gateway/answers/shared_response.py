@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from starlette.types import Message
 
-from gateway.answers.event_frames import DONE, PING
+from gateway.answers.event_frames import PING, STREAM_ENDS
 from router.producer.errors import SlowClient
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -34,8 +34,8 @@ class ResponseHead:
 
     @property
     def is_stream(self) -> bool:
-        """Whether the response's body is a stream of Server-Sent Events."""
-        return self.headers.get("content-type", "").startswith("text/event-stream")
+        """Whether the response's body is a stream of Server-Sent Events or of lines of JSON."""
+        return self.headers.get("content-type", "").startswith(("text/event-stream", "application/x-ndjson"))
 
 
 class SharedResponse:
@@ -108,7 +108,7 @@ class SharedResponse:
             return False
         if head.status in RETRYABLE_STATUSES or head.status >= 500:
             return False
-        return not head.is_stream or self.ends_with(DONE.encode())
+        return not head.is_stream or self._has_stream_end
 
     @property
     def readable(self) -> int:
@@ -138,9 +138,10 @@ class SharedResponse:
                 while not self._ended and self.readable <= start and (started or self.head is None):
                     await self._changed.wait()
 
-    def ends_with(self, end: bytes) -> bool:
-        """Return whether the last chunk of the body in the buffer ends with the bytes `end`."""
-        return bool(self._chunks) and self._chunks[-1].endswith(end)
+    @property
+    def _has_stream_end(self) -> bool:
+        """Whether the last chunk of the body in the buffer has the end of a stream of events."""
+        return bool(self._chunks) and self._chunks[-1].endswith(STREAM_ENDS)
 
     def start(self, head: ResponseHead) -> None:
         """Set the response's status and headers, as the route has sent them, and wake the readers."""
@@ -232,7 +233,7 @@ class SharedResponse:
     @property
     def _withholds_end(self) -> bool:
         """Whether readers don't get the last chunk: the end of a stream that has not ended, or that broke off."""
-        return (not self._ended or self.broke_off) and self.ends_with(DONE.encode())
+        return (not self._ended or self.broke_off) and self._has_stream_end
 
     def _abandon(self) -> None:
         if not self._complete:

@@ -13,6 +13,8 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
+from gateway.dialects.documentation import OTHER_ENDPOINTS
+from gateway.http.dialect import EVENT_STREAM, JSON_LINES
 from gateway.mcp.messages import McpRequest
 from gateway.openai.base import ApiModel, RequestBody
 from gateway.openai.compatibility import ENDPOINTS
@@ -22,10 +24,13 @@ from gateway.openai.query_parameters import QueryParameters, document_parameters
 
 _SCHEMAS = "#/components/schemas/"
 _FILE = {"type": "string", "format": "binary"}
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ErrorBody, "description": "Error of the request"},
-    "5XX": {"model": ErrorBody, "description": "Error of the service"},
-}
+
+
+def _errors(body: type[ApiModel]) -> dict[int | str, dict[str, Any]]:
+    return {
+        "4XX": {"model": body, "description": "Error of the request"},
+        "5XX": {"model": body, "description": "Error of the service"},
+    }
 
 
 def document_route(
@@ -34,16 +39,25 @@ def document_route(
     body: type[RequestBody] | None = None,
     query: type[QueryParameters] | None = None,
     streamed: type[ApiModel] | None = None,
+    done: str = "; `[DONE]` in the last event",
+    lines: bool = False,
+    error: type[ApiModel] = ErrorBody,
 ) -> dict[str, Any]:
-    """Return the arguments of a FastAPI route that document its body, query, response and stream events in OpenAPI."""
+    """Return the arguments of a FastAPI route that document its body, query, response and stream events in OpenAPI.
+
+    `done` describes the end of its stream; with `lines` the stream has lines of JSON like `answer`. `error` is the body
+    of its errors.
+    """
     content: dict[str, Any] = {}
     if streamed is not None:
         # Before OpenAPI 3.2 there is no schema of an event stream, so this is the schema of one event.
-        data = {"type": "string", "description": f"A {streamed.__name__}; `[DONE]` in the last event"}
+        data = {"type": "string", "description": f"A {streamed.__name__}{done}"}
         event = {"type": "object", "properties": {"data": data}, "required": ["data"]}
-        content["text/event-stream"] = {"schema": event}
+        content[EVENT_STREAM] = {"schema": event}
+    if lines:
+        content[JSON_LINES] = {"schema": {"type": "string", "description": f"Lines of JSON, each a {answer.__name__}"}}
     arguments: dict[str, Any] = {
-        "responses": {200: {"model": answer, "description": "The response", "content": content}, **_ERRORS}
+        "responses": {200: {"model": answer, "description": "The response", "content": content}, **_errors(error)}
     }
     extra: dict[str, Any] = {}
     if body is not None:
@@ -72,7 +86,7 @@ def document_file_route(media_types: Sequence[str], *, query: type[QueryParamete
     """Return the arguments of a FastAPI route that document its `query`, and as response a file of `media_types`."""
     content = {each.partition(";")[0]: {"schema": _FILE} for each in media_types}
     return {
-        "responses": {200: {"description": "The file", "content": content}, **_ERRORS},
+        "responses": {200: {"description": "The file", "content": content}, **_errors(ErrorBody)},
         "response_class": Response,
         "openapi_extra": {} if query is None else {"parameters": document_parameters(query)},
     }
@@ -81,7 +95,7 @@ def document_file_route(media_types: Sequence[str], *, query: type[QueryParamete
 def openapi_document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """Build the OpenAPI document of `routes`, with the models of all request bodies, as JSON values."""
     document = get_openapi(title="Headrace", version="1", summary="An OpenAI-compatible API", routes=routes)
-    bodies: list[type[RequestBody]] = [*ENDPOINTS.values(), *BODIES, McpRequest]
+    bodies: list[type[RequestBody]] = [*ENDPOINTS.values(), *OTHER_ENDPOINTS.values(), *BODIES, McpRequest]
     _, schemas = models_json_schema([(body, "validation") for body in bodies], ref_template=_SCHEMAS + "{model}")
     document["components"]["schemas"] |= schemas["$defs"]
     return document

@@ -31,6 +31,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 class ApiKeySecurity(SecurityBase):
     """Security dependency that reads `Authorization: Bearer KEY` and requires `scope`, before the body is read.
 
+    Anthropic's clients may send the key in `x-api-key` instead.
     A key in a query parameter is not accepted, because it would end up in logs.
     """
 
@@ -60,18 +61,18 @@ class ApiKeySecurity(SecurityBase):
 
 
 def read_key(headers: Headers) -> str:
-    """Return the API key in a request's `Authorization: Bearer` header.
+    """Return the API key in a request's `Authorization: Bearer` header, or in the header `x-api-key`.
 
     Raises:
-        NotAuthenticated: There is no bearer token.
+        NotAuthenticated: There is no key.
         AmbiguousCredentials: There is more than one key.
-        InvalidApiKey: The token is too long or has characters that no key has.
+        InvalidApiKey: The key is too long or has characters that no key has.
     """
     sent = headers.getlist("authorization")
     other = headers.getlist("x-api-key")
-    if len(sent) > 1 or (sent and other and not all(sent[0].endswith(f" {key}") for key in other)):
+    if len(sent) > 1 or len(other) > 1 or (sent and other and not sent[0].endswith(f" {other[0]}")):
         raise AmbiguousCredentials
-    scheme, _, key = (sent[0] if sent else "").partition(" ")
+    scheme, _, key = sent[0].partition(" ") if sent else ("bearer", "", other[0] if other else "")
     key = key.strip()
     if scheme.lower() != "bearer" or not key:
         raise NotAuthenticated

@@ -1,4 +1,4 @@
-"""Submits the jobs of an HTTP request, and abandons their generation when the client disconnects.
+"""Admits chat completions and submits the jobs of an HTTP request, whose generation ends when the client disconnects.
 
 `gateway/jobs/submission.py` does the rest, without HTTP.
 """
@@ -11,13 +11,31 @@ from functools import partial
 
 from fastapi import Request
 
+from auth_billing.access.principal import Principal
 from gateway.admission.controller import AdmittedRequest
 from gateway.http import rate_limits
 from gateway.http.disconnect import disconnected
 from gateway.http.gateway import Gateway
 from gateway.jobs.generation import Generation
+from gateway.jobs.job_builder import Origin, build_chat_job
 from gateway.jobs.keyed_billing import SCOPE_KEY, KeyedBilling
+from gateway.jobs.prompt_images import PromptImages
+from gateway.openai.chat_completions import ChatCompletionRequest
 from router.messages import Job
+
+
+async def admit_chat(
+    request: Request, gateway: Gateway, caller: Principal, body: ChatCompletionRequest
+) -> tuple[AdmittedRequest, Job]:
+    """Read the images of a chat completion, admit it, and return its admission and its job; submit it at once.
+
+    Raises:
+        Exception: As `PromptImages.read`, `AdmissionController.check_images` and `AdmissionController.admit` do.
+    """
+    gateway.admission.check_images(caller, body)
+    images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, body)
+    admitted = await gateway.admission.admit(caller, body)
+    return admitted, build_chat_job(body, admitted, Origin.of(gateway.settings), images)
 
 
 def submit(

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.errors import GatewayError, MalformedHttp, TooManyHeaders
 from gateway.http import rate_limits
+from gateway.http.dialect import dialect_of
 from gateway.http.error_handlers import error_response
 from gateway.metrics import GatewayMetrics
 from runtime import tracing
@@ -85,7 +86,10 @@ class RequestContext:
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 progress.status = message["status"]
-                _add_headers(MutableHeaders(scope=message), progress, rate_limits.headers(scope))
+                headers = MutableHeaders(scope=message)
+                _add_headers(headers, progress, rate_limits.headers(scope))
+                if (name := dialect_of(scope).request_id_header) is not None:
+                    headers[name] = progress.id
             elif not (progress.body_read or message.get("more_body", False)):
                 await send({**message, "more_body": True})
                 await _drain(received)
@@ -101,7 +105,7 @@ class RequestContext:
         except Exception as failure:  # noqa: BLE001 - the last handler answers and logs every exception
             _log.exception("request failed")
             if progress.status is None:
-                await error_response(failure)(scope, received, sent)
+                await error_response(failure, dialect_of(scope))(scope, received, sent)
 
     def _record(self, scope: Scope, progress: _Progress) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")

@@ -2,7 +2,8 @@
 
 The request's own task sends the stream; no other task or queue is involved. Comments keep an idle connection open and
 report the queue position of a waiting request. A client that does not read is disconnected. After the status line an
-error can only be sent as an event, which is then the last one, without `[DONE]`.
+error can only be sent as an event, which is then the last one, without `[DONE]`. Routes of other vendors' APIs stream
+in their own dialect, with other frames or lines of JSON.
 """
 
 from __future__ import annotations
@@ -19,16 +20,14 @@ from starlette.types import Message, Receive, Scope, Send
 
 from auth_billing.errors import AccountError
 from gateway.admission.queue_estimator import QueueEstimate
-from gateway.answers.event_frames import DONE, PING, frame
+from gateway.answers.event_frames import PING
 from gateway.errors import ClientDisconnected, GatewayError
+from gateway.http.dialect import OPENAI, Dialect
 from gateway.http.disconnect import run_until_disconnect
 from gateway.http.gateway import Gateway
-from gateway.http.http_errors import error_body
 from gateway.jobs.generation import Generation
 from gateway.settings import GatewaySettings
 from router.producer.errors import GenerationError, SlowClient
-
-MEDIA_TYPE = "text/event-stream"
 
 _log = structlog.get_logger(__name__)
 
@@ -81,11 +80,16 @@ class _Stream(StreamingResponse):
     """A response that streams frames, one for the error that they end in, and results of `comment` between them."""
 
     def __init__(
-        self, gateway: Gateway, frames: AsyncIterator[bytes], headers: Mapping[str, str], comment: Callable[[], bytes]
+        self,
+        gateway: Gateway,
+        frames: AsyncIterator[bytes],
+        headers: Mapping[str, str],
+        comment: Callable[[], bytes],
+        dialect: Dialect,
     ) -> None:
-        super().__init__(_or_error(frames), headers=headers, media_type=MEDIA_TYPE)
+        super().__init__(_or_error(frames, dialect), headers=headers, media_type=dialect.media_type)
         self._settings = gateway.settings
-        self._comment = comment
+        self._comment = comment if dialect.has_comments else bytes
 
     async def stream_response(self, send: Send) -> None:
         """Send the whole stream to the client, with keep-alive comments; an error of the frames becomes the last frame.
@@ -118,17 +122,17 @@ class EventStream(_Stream):
     """A response that streams `events`, made from `generation`; closes the generation at the end in any case.
 
     Each item of `events` is one or more whole frames in ASCII, sent together. The route that opened the generation must
-    watch for the client's disconnect (`disconnect.py`). `done` is appended to the last item.
+    watch for the client's disconnect (`disconnect.py`). The end of the dialect's streams is appended to the last item.
     """
 
     def __init__(
-        self, gateway: Gateway, generation: Generation, events: AsyncIterator[str], *, done: str = DONE
+        self, gateway: Gateway, generation: Generation, events: AsyncIterator[str], dialect: Dialect = OPENAI
     ) -> None:
         def comment() -> bytes:
             return keep_alive_comment(generation.waiting)
 
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        super().__init__(gateway, _with_done(events, generation, done), headers, comment)
+        super().__init__(gateway, _with_done(events, generation, dialect), headers, comment, dialect)
         self._generation = generation
         self._streams_open = gateway.metrics.streams_open
 
@@ -153,18 +157,18 @@ def keep_alive_comment(estimate: QueueEstimate | None) -> bytes:
     return f": queue position {estimate.position}, about {math.ceil(estimate.seconds)} s\n\n".encode()
 
 
-async def _with_done(events: AsyncIterator[str], generation: Generation, done: str) -> AsyncIterator[bytes]:
-    """Encode `events`, and append `done` to the last one."""
-    if (estimate := generation.waiting) is not None and estimate.position:
+async def _with_done(events: AsyncIterator[str], generation: Generation, dialect: Dialect) -> AsyncIterator[bytes]:
+    """Encode `events`, and append the end of a whole stream to the last one."""
+    if dialect.has_comments and (estimate := generation.waiting) is not None and estimate.position:
         yield keep_alive_comment(estimate)
     async for text in events:
         if generation.finished:
-            yield (text + done).encode("ascii")
+            yield (text + dialect.done).encode("ascii")
         elif text:  # a batch of replies may have no visible event
             yield text.encode("ascii")
 
 
-async def _or_error(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _or_error(frames: AsyncIterator[bytes], dialect: Dialect) -> AsyncIterator[bytes]:
     """Yield `frames`, and an error frame if they end in an error."""
     try:
         async for data in frames:
@@ -172,7 +176,7 @@ async def _or_error(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     except ClientDisconnected:
         return
     except (GatewayError, GenerationError, AccountError) as error:
-        yield frame(error_body(error)).encode("ascii")
+        yield dialect.error_frame(error).encode("ascii")
     except Exception as error:  # noqa: BLE001 - the status line is sent, so any error must reach the client as a frame
         _log.exception("stream broke")
-        yield frame(error_body(error)).encode("ascii")
+        yield dialect.error_frame(error).encode("ascii")

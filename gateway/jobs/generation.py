@@ -96,6 +96,8 @@ class Generation:
         self._queued = services.queues.enter(jobs)
         self._unfinished = len(jobs)
         self._tokens = 0
+        self.first_token_seconds: float | None = None
+        """Seconds from the request's submission to its first token; `None` before."""
         self._streamed = services.metrics.tokens.labels(self.model)
         self._failure: GenerationError | None = None
         """A worker's terminal error; raised after the output before it."""
@@ -118,6 +120,11 @@ class Generation:
         if self._closed or model is None or self._reader.is_begun:
             return None
         return self._services.queues.estimate(model, self.jobs[0].service_class, self._queued)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the request's submission."""
+        return time.monotonic() - self._reader.opened
 
     @property
     def usage(self) -> Usage:
@@ -282,7 +289,7 @@ class Generation:
             model=self.model,
             outcome=outcome,
             tokens=self._tokens,
-            seconds=round(time.monotonic() - self._reader.opened, 3),
+            seconds=round(self.seconds, 3),
         )
 
     async def _until_end(self, read: Callable[[list[Arrival]], list[T]]) -> AsyncIterator[list[T]]:
@@ -355,8 +362,8 @@ class Generation:
 
     def _count(self, tokens: int) -> None:
         if not self._tokens and tokens:
-            first_token = self._services.metrics.first_token_seconds.labels(self.model)
-            first_token.observe(time.monotonic() - self._reader.opened)
+            self.first_token_seconds = self.seconds
+            self._services.metrics.first_token_seconds.labels(self.model).observe(self.seconds)
         self._tokens += tokens
         self._streamed.inc(tokens)
 

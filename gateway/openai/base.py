@@ -112,10 +112,6 @@ _CODES = {
     "union_tag_not_found": "missing_required_parameter",
     "unsupported_parameter": "unsupported_parameter",
 }
-_MESSAGES = {"union_tag_invalid": "Input should be one of the roles of a message"}
-"""Replacements of those messages of pydantic that would repeat the input."""
-_DISCRIMINATOR = "role"
-"""The only field that selects a member of a union."""
 
 
 def _invalid_request(error: ValidationError, value: dict[str, Any]) -> InvalidRequest:
@@ -123,8 +119,12 @@ def _invalid_request(error: ValidationError, value: dict[str, Any]) -> InvalidRe
     errors = []
     for item in error.errors(include_url=False, include_input=False):
         kind = item["type"]
-        loc = (*item["loc"], *item.get("ctx", {}).get(_FIELD, ()))
-        errors.append((_path(loc, value, kind=kind), kind, _MESSAGES.get(kind, item["msg"])))
+        context = item.get("ctx", {})
+        loc, message = (*item["loc"], *context.get(_FIELD, ())), item["msg"]
+        if kind == "union_tag_invalid":  # pydantic's message would repeat the input
+            message = f"Input should be one of {context['expected_tags']}"
+        discriminator = context.get("discriminator", "").strip("'")
+        errors.append((_path(loc, value, kind=kind, discriminator=discriminator), kind, message))
     path, kind, message = max(errors, key=lambda each: len(each[0]))
     param = _format_path(path) or None
     code = _CODES.get(kind) or ("invalid_type" if kind.endswith("_type") else "invalid_value")
@@ -132,7 +132,7 @@ def _invalid_request(error: ValidationError, value: dict[str, Any]) -> InvalidRe
     return InvalidRequest(f"{where}{message[:300]}.".replace("..", "."), param=param, code=code)
 
 
-def _path(loc: tuple[int | str, ...], value: Any, *, kind: str) -> list[int | str]:
+def _path(loc: tuple[int | str, ...], value: Any, *, kind: str, discriminator: str) -> list[int | str]:
     """Return the part of a location that exists in the input: pydantic also lists the union members that it tried."""
     path: list[int | str] = []
     for step in loc:
@@ -142,7 +142,7 @@ def _path(loc: tuple[int | str, ...], value: Any, *, kind: str) -> list[int | st
     if kind == "missing" and path[-1:] != [loc[-1]]:  # it may be there with the value null
         path.append(loc[-1])
     elif kind.startswith("union_tag"):
-        path.append(_DISCRIMINATOR)
+        path.append(discriminator)
     return path
 
 

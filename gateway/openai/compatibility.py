@@ -45,6 +45,7 @@ PREAMBLE = """# Compatibility with OpenAI's API
 Every request field of OpenAI's specification and of vLLM's extensions, and how it behaves here. *Honoured*: as
 specified. *Ignored*: validated, and without effect on purpose. *Refused*: answered by 400 that names the field, unless
 its value has no effect. Null is the same as leaving a field out. A field that is not in these tables is ignored.
+Clients of Anthropic's and Ollama's APIs are served too ([other-apis.md](other-apis.md)).
 
 **Steps** are an extension of answers: what an assistant did before it answered, or a search among several paths
 ([test-time-compute.md](test-time-compute.md)). Only answers with steps have these fields. A stream sends each step in a
@@ -80,10 +81,13 @@ def rows(request: type[RequestBody]) -> list[Row]:
     return sorted([*_declared(request), *_refused(request)])
 
 
-def page() -> str:
-    """Return the text of `docs/openai-compatibility.md` as Markdown, with the tables of all endpoints."""
-    lines = [PREAMBLE]
-    for path, request in ENDPOINTS.items():
+def page(preamble: str = PREAMBLE, endpoints: Mapping[str, type[RequestBody]] = ENDPOINTS) -> str:
+    """Return a page's text as Markdown: its preamble and the tables of `endpoints`, by path.
+
+    By default `docs/openai-compatibility.md`.
+    """
+    lines = [preamble]
+    for path, request in endpoints.items():
         lines += [f"## `POST {path}`\n", "| field | here | what it does |", "|---|---|---|"]
         lines += [f"| `{row.field}` | {row.behaviour} | {row.meaning} |" for row in rows(request)]
         lines.append("")

@@ -34,12 +34,16 @@ def _schema(parameters: dict[str, Any]) -> dict[str, Any]:
     return check_schema(parameters)
 
 
+Parameters = Annotated[dict[str, Any], AfterValidator(_schema)]
+"""Schema of a function's parameters."""
+
+
 class FunctionDefinition(ApiModel):
     """A function that the model may call; without `parameters` it takes none."""
 
     name: ToolName
     description: Annotated[str, StringConstraints(max_length=16_384)] | None = None
-    parameters: Annotated[dict[str, Any], AfterValidator(_schema)] | None = None
+    parameters: Parameters | None = None
     strict: bool | None = None
     """Whether calls with `tool_choice: "auto"` must match the schema; forced calls always do."""
 

@@ -11,13 +11,11 @@ from gateway.answers.chat_answer import ChatAnswer
 from gateway.answers.collection import best, collect
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedChat
-from gateway.http.job_submission import submit
+from gateway.http.job_submission import admit_chat, submit
 from gateway.http.json_response import json_response
 from gateway.http.routes.blobs import address_of
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream
-from gateway.jobs.job_builder import Origin, build_chat_job
-from gateway.jobs.prompt_images import PromptImages
 from gateway.openai.chat_completion_answers import ChatCompletion, ChatCompletionChunk
 from gateway.openai.chat_completions import ChatCompletionRequest
 from stored_objects.documents.records import ProjectOwner
@@ -35,10 +33,7 @@ async def create_chat_completion(request: Request, authorised: AuthorisedChat) -
     Answers `POST /v1/chat/completions`.
     """
     caller, body, gateway = authorised
-    gateway.admission.check_images(caller, body)
-    images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, body)
-    admitted = await gateway.admission.admit(caller, body)
-    job = build_chat_job(body, admitted, Origin.of(gateway.settings), images)
+    admitted, job = await admit_chat(request, gateway, caller, body)
     answer = ChatAnswer(
         AnswerMetadata.of(job, admitted),
         body.choices,

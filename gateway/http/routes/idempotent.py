@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -20,6 +20,7 @@ from gateway.answers.shared_response import SharedResponse
 from gateway.errors import InvalidIdempotencyKey, NotAuthenticated
 from gateway.http import rate_limits
 from gateway.http.authentication import guard_of
+from gateway.http.dialect import OPENAI, Dialect
 from gateway.http.disconnect import run_until_disconnect
 from gateway.http.gateway import Gateway, gateway_of
 from gateway.http.sse import SharedEventStream
@@ -33,6 +34,8 @@ _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
 
 class IdempotentRoute(APIRoute):
     """A route that runs equal POSTs of a tenant with the same `Idempotency-Key` once, and repeats the response."""
+
+    dialect: ClassVar[Dialect] = OPENAI
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request of the route.
@@ -50,7 +53,7 @@ class IdempotentRoute(APIRoute):
             keyed, super().handle, scope, body, rate_limits.retained(scope)
         )
         with answer.reader():
-            response = await run_until_disconnect(receive, _response(gateway, answer, repeated=joined))
+            response = await run_until_disconnect(receive, self._response(gateway, answer, repeated=joined))
             await response(scope, receive, send)
 
     async def _read(self, request: Request, gateway: Gateway, keys: list[bytes]) -> tuple[KeyedRequest, bytes]:
@@ -77,6 +80,14 @@ class IdempotentRoute(APIRoute):
             gateway.catalogue.find(model, principal.models)
         return KeyedRequest(principal.tenant, self.path, keys[0].decode(), fingerprint), body
 
+    async def _response(self, gateway: Gateway, answer: SharedResponse, *, repeated: bool) -> Response:
+        """Return the response for one of the clients that read `answer`."""
+        head = await answer.started()
+        headers = {**head.headers, REPLAYED: "true"} if repeated or answer.is_replay else head.headers
+        if head.is_stream:
+            return SharedEventStream(gateway, answer.chunks(), headers, lambda: answer.comment, self.dialect)
+        return Response(await answer.wait_for_body(), head.status, headers)
+
 
 def _fingerprint(value: Any) -> str:
     """Return a hash of a JSON value that does not depend on key order or white space."""
@@ -86,12 +97,3 @@ def _fingerprint(value: Any) -> str:
 def _model(value: Any) -> str | None:
     model = value.get("model") if isinstance(value, dict) else None
     return model if isinstance(model, str) else None
-
-
-async def _response(gateway: Gateway, answer: SharedResponse, *, repeated: bool) -> Response:
-    """Return the response for one of the clients that read `answer`."""
-    head = await answer.started()
-    headers = {**head.headers, REPLAYED: "true"} if repeated or answer.is_replay else head.headers
-    if head.is_stream:
-        return SharedEventStream(gateway, answer.chunks(), headers, lambda: answer.comment)
-    return Response(await answer.wait_for_body(), head.status, headers)

@@ -28,11 +28,12 @@ from gateway.errors import ClientDisconnected, InvalidRequest, Overloaded
 from gateway.http import rate_limits
 from gateway.http.api_documentation import document_route
 from gateway.http.authentication import ApiKeySecurity
+from gateway.http.dialect import EVENT_STREAM, Dialect
 from gateway.http.gateway import Gateway, gateway_of
 from gateway.http.http_errors import error_body, error_headers, http_error
 from gateway.http.job_submission import submit
 from gateway.http.routes.blobs import address_of
-from gateway.http.sse import MEDIA_TYPE, EventStream
+from gateway.http.sse import EventStream
 from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_tool_call_job
 from gateway.mcp import protocol, tools
@@ -67,6 +68,7 @@ P = TypeVar("P", bound=RequestBody)
 
 router = APIRouter()
 
+_DIALECT = Dialect(done="")
 _DOCUMENTED = document_route(McpResponse, body=McpRequest)
 _DOCUMENTED["responses"] |= {
     202: {"description": "The notification was accepted"},
@@ -203,13 +205,13 @@ async def _call(exchange: _Exchange, params: CallParams) -> Response:
             collecting.add_done_callback(lambda _: calls.remove(key))
             unless_submitted.pop_all()
             try:
-                wait = None if MEDIA_TYPE not in request.headers.get("accept", "") else gateway.settings.header_delay
+                wait = None if EVENT_STREAM not in request.headers.get("accept", "") else gateway.settings.header_delay
                 await asyncio.wait({collecting}, timeout=wait)
             except asyncio.CancelledError:
                 collecting.cancel()
                 raise
             if not collecting.done():
-                return EventStream(gateway, generation, _late_result(exchange, collecting), done="")
+                return EventStream(gateway, generation, _late_result(exchange, collecting), _DIALECT)
             return _json(await collecting)
 
 

@@ -1,36 +1,45 @@
 """Routes of `GET /v1/models` and `/v1/models/{id}`: models served within the last hour that the caller may use.
 
-An id may contain slashes.
+An id may contain slashes. A request with the header `anthropic-version` is answered as by Anthropic's API.
 """
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from datetime import UTC, datetime
 
+from fastapi import APIRouter, Request, Response
+
+from gateway.dialects.anthropic.models import AnthropicModel, AnthropicModelList
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import CurrentGateway, ModelReader
 from gateway.http.json_response import json_response
 from gateway.openai.models import Model, ModelList
 from router.model_registry import ModelInfo
 
+ANTHROPIC_VERSION = "anthropic-version"
+
 router = APIRouter()
 
 
 @router.get("/v1/models", **document_route(ModelList))
-async def list_models(caller: ModelReader, gateway: CurrentGateway) -> Response:
+async def list_models(request: Request, caller: ModelReader, gateway: CurrentGateway) -> Response:
     """List the models that the caller may use and that were served within the last hour, under all their names.
 
     Answers `GET /v1/models`.
     """
-    return json_response(
-        ModelList(data=[_model(name, model) for name, model in gateway.catalogue.listed(caller.models)])
-    )
+    listed = gateway.catalogue.listed(caller.models)
+    if ANTHROPIC_VERSION in request.headers:
+        models = [_anthropic_model(name, model) for name, model in listed]
+        first, last = (models[0].id, models[-1].id) if models else (None, None)
+        return json_response(AnthropicModelList(data=models, first_id=first, last_id=last))
+    return json_response(ModelList(data=[_model(name, model) for name, model in listed]))
 
 
 @router.get("/v1/models/{name:path}", **document_route(Model))
-async def retrieve_model(name: str, caller: ModelReader, gateway: CurrentGateway) -> Response:
+async def retrieve_model(request: Request, name: str, caller: ModelReader, gateway: CurrentGateway) -> Response:
     """Return one model that the caller may use, by its name or alias (`GET /v1/models/{name}`)."""
-    return json_response(_model(name, gateway.catalogue.find(name, caller.models)))
+    model = gateway.catalogue.find(name, caller.models)
+    return json_response((_anthropic_model if ANTHROPIC_VERSION in request.headers else _model)(name, model))
 
 
 def _model(name: str, model: ModelInfo) -> Model:
@@ -45,3 +54,8 @@ def _model(name: str, model: ModelInfo) -> Model:
         test_time_compute=True if model.searches else None,
         tokenize=True if model.tokenises else None,
     )
+
+
+def _anthropic_model(name: str, model: ModelInfo) -> AnthropicModel:
+    created = datetime.fromtimestamp(int(model.created), UTC).isoformat().replace("+00:00", "Z")
+    return AnthropicModel(id=name, display_name=name, created_at=created, max_input_tokens=model.max_model_len)

@@ -30,7 +30,7 @@ async def test_readers_at_any_time_get_the_whole_body() -> None:
     assert await early == await response.wait_for_body() == b"onetwo"
     assert response.has_ended
     assert response.is_storable
-    assert response.ends_with(b"two")
+    assert response.body.endswith(b"two")
 
 
 async def test_comments_are_kept_apart_from_the_body() -> None:

@@ -25,7 +25,7 @@ async def test_the_document_needs_no_key_and_has_every_route(set_stage: SetStage
     assert "HTTPValidationError" not in document["components"]["schemas"]
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            by_key = path.startswith("/v1/") and path != "/v1/blobs/{blob_id}"
+            by_key = path.startswith(("/v1/", "/api/")) and path not in ("/v1/blobs/{blob_id}", "/api/version")
             assert bool(operation.get("security")) == by_key
 
 

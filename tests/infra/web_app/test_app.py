@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 
 from auth_billing.store.connection import StoreConnection
+from gateway.http.routes import ollama
 from gateway.settings import GatewaySettings
 from infra.accounts.account_services import AccountServices
 from infra.home.home import Home
+from infra.install.node_packages import WEB
 from infra.web_app.app import create_web_app
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
@@ -30,6 +34,13 @@ PNG = b"\x89PNG" + bytes(3_000_000)
 def file_of(home: Path, blob_id: str) -> Path:
     (path,) = home.rglob(blob_id)
     return path
+
+
+def test_the_chats_api_has_no_path_of_ollamas() -> None:
+    of_chat = json.loads((WEB / "openapi.json").read_text())["paths"].keys()
+    of_ollama = {route.path for route in ollama.router.routes if isinstance(route, APIRoute)}
+    assert "/api/chat" in of_ollama
+    assert not of_chat & of_ollama
 
 
 async def test_objects_are_stored_served_and_swept(database_url: str, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.fakes.scripted_worker import ScriptedWorker, fail, never, status, tok
 from tests.gateway.conftest import HI, MODEL, SetStage, Stage, eventually
 
 TOKENISER = "org/tokeniser"
+SYSTEM = {"role": "system", "content": "Be brief."}
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -188,3 +189,11 @@ async def test_other_routes_count_the_tokens_of_a_chat_completion(tokenising: To
     assert tokenising.prompt.count_only
     assert source.images == [PIXEL]
     rate_limits.leave(scope)
+
+
+async def test_the_prompt_of_an_anthropic_message_is_counted(tokenising: Tokenising) -> None:
+    response = await tokenising("/v1/messages/count_tokens", messages=HI, system="Be brief.")
+    assert response.status_code == 200, response.text
+    assert response.json() == {"input_tokens": (await tokenising(messages=[SYSTEM, *HI])).json()["count"]}
+    refused = await tokenising("/v1/messages/count_tokens", messages=[])
+    assert (refused.status_code, refused.json()["error"]["type"]) == (400, "invalid_request_error")
