@@ -113,7 +113,8 @@ class ChatCompletionRequest(SamplingRequest):
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     """Passed to chat templates that read it; with `none` models answer without reasoning."""
     thinking_token_budget: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
-    """Most tokens of the reasoning, after which the model is made to answer; 0: none at all, -1: no limit."""
+    """Most tokens of the reasoning, after which the model is made to answer; 0: none at all, -1: no limit
+    ([reasoning.md](reasoning.md))."""
     verbosity: Ignored[Literal["low", "medium", "high"] | None] = None
     """No served model has this option."""
     store: bool | None = None

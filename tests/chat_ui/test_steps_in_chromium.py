@@ -130,6 +130,28 @@ async def test_a_running_tool_can_be_stopped(visit: Visit, stub: StubChat) -> No
     await visit.expect_clean()
 
 
+async def test_reasoning_is_folded_and_opens_by_keyboard(visit: Visit, stub: StubChat) -> None:
+    page = visit.page
+    thinking = step(0, "", "running", kind="reasoning", text="Clouds", seconds=1)
+    scripted(
+        stub, "Why?", thinking, thinking | {"state": "done", "data": {"text": "<b>Clouds</b> rise.", "seconds": 12.3}}
+    )
+    stub.step_pause = 3.0
+    await visit.ask("Why?")
+    await expect(page.get_by_text("Thinking… 1 s")).to_be_visible()
+    await expect(page.get_by_role("status").filter(has_text="The model is thinking.")).to_be_attached()
+    thoughts = page.locator("summary", has_text="Thought for 12 s")
+    await expect(thoughts).to_be_visible()
+    text = page.get_by_text("<b>Clouds</b> rise.", exact=True)
+    await expect(text).not_to_be_visible()
+    await thoughts.focus()
+    await page.keyboard.press("Enter")
+    await expect(text).to_be_visible()
+    await expect(page.get_by_role("status").filter(has_text="Answer: It rains.")).to_be_attached()
+    assert await visit.violations() == []
+    await visit.expect_clean()
+
+
 async def test_a_failed_tool_says_why_and_is_tried_again(visit: Visit, stub: StubChat) -> None:
     page = visit.page
     scripted(stub, "Xyz", FAILED, answer="I don't know that place.")

@@ -8,12 +8,14 @@ import msgspec
 import pytest
 
 from inference_worker.engine_protocol import GenerationRequest, TokenEvent
+from inference_worker.reasoning import ReasoningTokens
 from inference_worker.search.events import Extend, Extended, Segment, SegmentEnd
 from inference_worker.worker.search.continuations import Continuations
-from router.messages import SamplingParams, Search, SearchMethod, TextOptions
+from router.messages import ChatPrompt, SamplingParams, Search, SearchMethod, TextOptions
 from tests.fakes.counting_text import END, FIRST
 from tests.fakes.fleet import shared_text
 from tests.fakes.jobs import make_job
+from tests.fakes.thinking_text import END_THINK, R1, thinking_text
 
 PROMPT = [1, 2, 3]
 ANSWER_TOKENS = 20
@@ -115,6 +117,32 @@ def test_the_most_tokens_of_a_step_or_of_the_answer(prefix: int, end: SegmentEnd
     tried = continuations(1, ids(*range(100, 100 + prefix)), most=2)
     assert tried.push(event(ids(1, 2), finish_reason="length"))
     assert only_segment(tried) == Segment(ids(1, 2), "1 2 ", end)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "tokens", "text"),
+    [
+        ([], [*b"so", END_THINK, *b"\n42"], "42"),
+        ([*b"so"], [*b"!", END_THINK, *b"42"], "42"),
+        ([*b"so", END_THINK], [*b"42"], "42"),
+        ([], [*b"so"], ""),
+    ],
+)
+def test_the_text_of_a_whole_answer_is_that_after_its_reasoning(
+    prefix: list[int], tokens: list[int], text: str
+) -> None:
+    thinking, sampling = thinking_text(R1), SamplingParams(seed=1, max_tokens=ANSWER_TOKENS)
+    prompt_ids = thinking.tokenizer.encode("<think>\n")
+    limited = ReasoningTokens(end=[END_THINK], budget=5, forced=[END_THINK])
+    request = GenerationRequest(id="a", prompt_ids=prompt_ids, sampling=sampling, reasoning=limited)
+    command = Extend(4, prefix, 1, seed=99, max_tokens=len(tokens), to_end=True)
+    job = make_job(prompt=ChatPrompt(messages=[]), search=SEARCH, sampling=sampling)
+    tried = Continuations(command, job, request, "a/0", thinking)
+    assert tried.push(event(tokens, finish_reason="length"))
+    thinking.close()
+    assert only_segment(tried).text == text
+    rest = None if END_THINK in prefix else msgspec.structs.replace(limited, budget=5 - len(prefix))
+    assert tried.request.reasoning == rest
 
 
 def test_the_event_comes_once_all_have_ended_in_the_order_of_their_indexes() -> None:
