@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
@@ -25,6 +26,7 @@ from inference_worker.engine.kv_cache import KVCache, KVCacheShape
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.sampling import uniform_kernel
 from inference_worker.model_files.model_source import resolve
+from inference_worker.reasoning import ReasoningTokens
 from inference_worker.settings import EngineSettings
 from tests.fakes.host_uniform import uniform
 from tests.fakes.tiny_models import save_tiny
@@ -86,7 +88,10 @@ def test_numbers() -> None:
 
 @pytest.mark.parametrize("model_type", ["llama", "qwen3"])
 def test_captured_steps_say_the_same(model_type: str, tmp_path: Path) -> None:
-    """Compare the whole GPU path with the reference on the CPU in float32: greedy, random and truncated sampling."""
+    """Compare the whole GPU path with the reference on the CPU in float32: greedy, random and truncated sampling.
+
+    Some sequences have a budget of reasoning tokens.
+    """
     save_tiny(tmp_path, model_type, head_dim=16, max_position_embeddings=512)
     kinds: list[dict[str, Any]] = [
         {},
@@ -95,7 +100,10 @@ def test_captured_steps_say_the_same(model_type: str, tmp_path: Path) -> None:
         {"temperature": 0.9, "top_k": 9, "n": 3},
     ]
     wanted = [
-        request(f"r{i}", prompt, max_tokens=40 + i, seed=i, **kinds[i % 4])
+        msgspec.structs.replace(
+            request(f"r{i}", prompt, max_tokens=40 + i, seed=i, **kinds[i % 4]),
+            reasoning=ReasoningTokens(end=[96], budget=i, forced=[95, 96]) if i % 3 == 0 else None,
+        )
         for i, prompt in enumerate(prompts(20, seed=3, longest=100, vocab_size=97))
     ]
     outcomes = []

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from inference_worker.engine.batch import Batch, StepResult
 from inference_worker.engine.scheduling.block_manager import BlockManager
@@ -15,6 +16,7 @@ from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, Prefi
 from inference_worker.engine.scheduling.scheduler import Scheduler
 from inference_worker.engine.scheduling.speculation import NoSpeculation, Speculation
 from inference_worker.engine_protocol import GenerationRequest, TokenEvent
+from inference_worker.reasoning import ReasoningTokens
 from router.messages import SamplingParams
 
 EOS = 2
@@ -141,6 +143,27 @@ def test_several_steps_only_for_pure_decode_with_enough_blocks() -> None:
     assert planned == [(1, ["a"]), (5, ["a"]), (1, ["a", "b"]), (5, ["a", "b"])]
     assert [sequence.request for sequence in scheduler.running] == ["a"]
     assert scheduler.load().kv_blocks_used == scheduler.blocks.blocks_for(scheduler.running[0].computed)
+
+
+def test_several_steps_end_where_a_budget_of_reasoning_does() -> None:
+    scheduler = make(max_decode_steps=5)
+    limited = ReasoningTokens(end=[9], budget=7, forced=[9])
+    scheduler.add(replace(request("a", 3, most=20), reasoning=limited))
+    steps = []
+    while not scheduler.running or scheduler.running[0].generated < 8:
+        batch = scheduler.schedule()
+        check(scheduler, batch)
+        if batch.steps > 1:
+            assert batch.entries[0].sequence.generated + batch.steps <= 7
+        steps.append(batch.steps)
+        forced = batch.entries[0].sequence.reasoning
+        drawn = compute(batch)
+        if forced is not None and forced.forced is not None:
+            drawn = StepResult([[forced.forced]], [None])
+        scheduler.commit(batch, drawn)
+    assert steps == [1, 5, 2, 1, 1]
+    assert scheduler.running[0].token_ids[-1] == 9
+    assert scheduler.schedule().steps == 5, "the answer has no budget"
 
 
 def planned(scheduler: Scheduler) -> list[tuple[str, int]]:
