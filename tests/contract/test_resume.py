@@ -27,6 +27,7 @@ from router.producer.recovery_events import JobState, ReplyReceived
 from router.topology import JOB_DELIVERY_LIMIT
 from tests.contract.conftest import MakeTransport
 from tests.fakes.fleet import Answer, Fleet, counted, until
+from tests.fakes.thinking_worker import ThinkingWorker
 
 
 async def settled(fleet: Fleet, answer: Answer) -> UsageRecord:
@@ -69,6 +70,27 @@ async def test_a_stream_continues_when_its_worker_dies(make_transport: MakeTrans
             assert (record.worker, record.usage) == ("worker-2", answer.terminal.usage)
         assert [request.delivered for request in fleet.workers["worker-2"].engine.requests] == []
         assert fleet.metrics.resumed._value.get() == 3
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 4, 6])
+async def test_reasoning_and_answer_continue_when_their_worker_dies(make_transport: MakeTransport, tokens: int) -> None:
+    """The worker dies within the reasoning, before and after the token that ends it, and within the answer."""
+    async with Fleet(make_transport) as fleet:
+        first = await fleet.start_one(ThinkingWorker, "worker-1", step_time=None)
+        answer = await fleet.ask("j", 20)
+        await until(lambda: first.engine.requests)
+        first.engine.step(tokens)
+        await answer.read(tokens)
+        await fleet.start_one(ThinkingWorker, "worker-2")
+        await first.kill()
+        await answer.read()
+        assert answer.reasoning == ["0 1 2 "]
+        assert answer.texts == [counted(20).removeprefix("0 1 2 3 ")]
+        assert isinstance(answer.terminal, Finished)
+        usage = answer.terminal.usage
+        assert (usage.completion_tokens, usage.reasoning_tokens) == (20, 4)
+        record = await settled(fleet, answer)
+        assert (record.worker, record.usage) == ("worker-2", usage)
 
 
 async def kill_often(fleet: Fleet, answer: Answer, times: int) -> None:

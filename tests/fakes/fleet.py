@@ -50,6 +50,7 @@ class Answer:
         self.ids: list[list[int]] = [[] for _ in range(job.n)]
         self.positions = [0] * job.n
         self.texts = [""] * job.n
+        self.reasoning = [""] * job.n
         self.ends: list[Any] = [None] * job.n
         self.replies: list[Reply] = []
         self.terminal: Terminal | None = None
@@ -79,6 +80,7 @@ class Answer:
             assert self.ends[reply.choice] is None
             self.ids[reply.choice] += reply.token_ids
             self.texts[reply.choice] += reply.text
+            self.reasoning[reply.choice] += reply.reasoning
             self.ends[reply.choice] = reply.finish_reason
         elif isinstance(reply, Terminal):
             self.terminal = reply

@@ -6,40 +6,16 @@ from typing import Any
 
 import pytest
 
-from inference_worker.engine_protocol import GenerationRequest
-from inference_worker.tokenizer.tokenizer import Tokenizer
-from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.processor import TextProcessor
 from router.messages import ChatPrompt, Delta, Failed, Finished
-from tests.fakes.counting_engine import CountingEngine
-from tests.fakes.counting_text import FIRST, VOCAB_SIZE, definition
-from tests.fakes.thinking_text import R1
+from tests.fakes.counting_text import FIRST
+from tests.fakes.thinking_worker import END_THINK, ThinkingEngine, thinking_counting_text
 from tests.inference_worker import worker_bench
 from tests.inference_worker.worker_bench import Bench, make_job
-
-END_THINK = VOCAB_SIZE
-THOUGHTS = 3
-"""Tokens of each choice before the end of its reasoning; those of choice 1 are one more."""
-
-
-class ThinkingEngine(CountingEngine):
-    """A counting engine whose choices think at first."""
-
-    def _token(self, request: GenerationRequest, choice: int, position: int) -> int:
-        return END_THINK if position == THOUGHTS + choice else super()._token(request, choice, position)
-
-
-def thinking_text() -> TextProcessor:
-    described = definition()
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    described["added_tokens"].append({"id": END_THINK, "content": "</think>", "special": False, **flags})
-    described["model"]["vocab"]["</think>"] = END_THINK
-    return TextProcessor(Tokenizer(described), ChatTemplate(R1, {}))
 
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr(worker_bench, "counting_text", thinking_text)
+    monkeypatch.setattr(worker_bench, "counting_text", thinking_counting_text)
     engine = ThinkingEngine()
     made = Bench(engine)
     made.engine = engine
