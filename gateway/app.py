@@ -39,6 +39,7 @@ from gateway.http.routes import (
     blobs,
     chat_completions,
     completions,
+    conversations,
     embeddings,
     files,
     health,
@@ -72,6 +73,7 @@ from router.producer.reply_reader import ReplySource
 from router.timings import Timings
 from runtime.lifecycle import StartupError
 from stored_objects.addresses import AddressSigner
+from stored_objects.conversations.conversations import Conversations
 from stored_objects.documents.project_documents import StoredDocuments
 from stored_objects.documents.sweeper import DocumentSweeper
 from stored_objects.files import ProjectFiles
@@ -111,7 +113,7 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
     )
     app.state.gateway = assemble(services, settings)
     of_models = (chat_completions, responses, completions, embeddings, images, scores, tokenisation, models, mcp)
-    clients, stored = (*of_models, anthropic, ollama), (stored_completions, files, uploads, blobs)
+    clients, stored = (*of_models, anthropic, ollama), (stored_completions, conversations, files, uploads, blobs)
     for routes in (*clients, *stored, health, openapi, organization, operator):
         app.include_router(routes.router)
     app.include_router(images.not_offered)
@@ -181,6 +183,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         documents=services.documents,
         completion_storage=CompletionStorage(services.documents.completions),
         responses=StoredResponses(services.documents.responses),
+        conversations=Conversations(services.documents.conversations),
         metrics=metrics,
         timings=timings,
         unauthenticated=UnauthenticatedConnections(settings.max_strangers),

@@ -54,7 +54,7 @@ def stored_objects(
 def stored_documents(settings: DocumentSettings, connection: StoreConnection) -> StoredDocuments:
     """Create the services of the installation's project documents; reads and writes nothing yet."""
     retention = Retention(settings.stored_days, settings.stored_days_by_project)
-    collections = (documents.COMPLETIONS, documents.RESPONSES)
+    collections = (documents.COMPLETIONS, documents.RESPONSES, documents.CONVERSATIONS)
     kinds = [ProjectDocuments(MongoDocumentStore(connection, each), retention) for each in collections]
     return StoredDocuments(*kinds)
 

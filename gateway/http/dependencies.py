@@ -21,6 +21,7 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
+from gateway.openai.responses.conversations import ConversationCreate, ConversationItemsCreate, ConversationUpdate
 from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
 from gateway.openai.stored_completions import StoredChatCompletionUpdate
@@ -91,6 +92,9 @@ _rerank_security = BodySecurity(Scope.SCORES, RerankRequest)
 _tokenisation_security = BodySecurity(Scope.MODELS_READ, TokenizeRequest)
 _detokenisation_security = BodySecurity(Scope.MODELS_READ, DetokenizeRequest)
 _completion_update_security = BodySecurity(Scope.CHAT_COMPLETIONS, StoredChatCompletionUpdate)
+_conversation_security = BodySecurity(Scope.CHAT_COMPLETIONS, ConversationCreate)
+_conversation_update_security = BodySecurity(Scope.CHAT_COMPLETIONS, ConversationUpdate)
+_conversation_items_security = BodySecurity(Scope.CHAT_COMPLETIONS, ConversationItemsCreate)
 AuthorisedChat = Annotated[AuthorisedRequest[ChatCompletionRequest], Security(_chat_security)]
 AuthorisedResponse = Annotated[AuthorisedRequest[ResponseRequest], Security(_response_security)]
 AuthorisedCompletionUpdate = Annotated[
@@ -104,6 +108,11 @@ AuthorisedScores = Annotated[AuthorisedRequest[ScoreRequest], Security(_score_se
 AuthorisedRerank = Annotated[AuthorisedRequest[RerankRequest], Security(_rerank_security)]
 AuthorisedTokenisation = Annotated[AuthorisedRequest[TokenizeRequest], Security(_tokenisation_security)]
 AuthorisedDetokenisation = Annotated[AuthorisedRequest[DetokenizeRequest], Security(_detokenisation_security)]
+AuthorisedConversation = Annotated[AuthorisedRequest[ConversationCreate], Security(_conversation_security)]
+AuthorisedConversationUpdate = Annotated[AuthorisedRequest[ConversationUpdate], Security(_conversation_update_security)]
+AuthorisedConversationItems = Annotated[
+    AuthorisedRequest[ConversationItemsCreate], Security(_conversation_items_security)
+]
 ChatCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.CHAT_COMPLETIONS))]
 ImageCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.IMAGES))]
 FileCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.FILES))]

@@ -28,6 +28,7 @@ from router.model_registry import ModelRegistry
 from router.producer.reply_inbox import ReplyInbox
 from router.timings import Timings
 from stored_objects.addresses import AddressSigner
+from stored_objects.conversations.conversations import Conversations
 from stored_objects.documents.project_documents import StoredDocuments
 from stored_objects.files import ProjectFiles
 from stored_objects.objects import StoredObjects
@@ -61,6 +62,7 @@ class Gateway:
     documents: StoredDocuments
     completion_storage: CompletionStorage
     responses: StoredResponses
+    conversations: Conversations
     metrics: GatewayMetrics
     timings: Timings
     unauthenticated: UnauthenticatedConnections

@@ -1,11 +1,11 @@
-"""Collects the input of a response: the items of the stored responses that it continues, and its own.
+"""Collects the input of a response: the items of the responses or the conversation that it continues, and its own.
 
 References to stored items are replaced by those items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,25 +17,29 @@ from gateway.openai.responses.request import PromptFields
 from gateway.openai.responses.stored_items import from_stored
 from gateway.openai.responses.translation import input_items, param_of, renamed
 from router.producer.errors import JobFailed
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.documents.records import ProjectDocument, ProjectOwner
 from stored_objects.errors import ContextTooLarge, DocumentNotFound
-from stored_objects.responses.responses import StoredResponse
+from stored_objects.responses.responses import Item, StoredResponse
 
 MAX_REFERENCES = 128
 
 
 @dataclass(frozen=True)
 class ResponseInput:
-    """The input of a response: the stored responses that it continues, the oldest first, and its own items."""
+    """The input of a response: the stored responses or the conversation that it continues, and its own items."""
 
     context: list[StoredResponse]
     own: list[InputItem]
+    conversation: ProjectDocument | None = None
+    """The conversation that the response belongs to."""
+    conversation_items: Sequence[Item] = ()
+    """Items of that conversation, which come first."""
 
     @property
     def items(self) -> list[InputItem]:
         """All items, of the context and its own, in order."""
         stored = [item for each in self.context for item in each.all_items]
-        return [*from_stored(stored), *self.own]
+        return [*from_stored([*self.conversation_items, *stored]), *self.own]
 
 
 def owner_of(caller: Principal) -> ProjectOwner:
@@ -48,6 +52,7 @@ async def read_input(gateway: Gateway, caller: Principal, body: PromptFields) ->
 
     Raises:
         InvalidRequest: The previous response or an item that the input refers to is not stored, or too long a context.
+        DocumentNotFound: The conversation is not stored.
         StoreUnavailable: The context can't be read now.
     """
     context: list[StoredResponse] = []
@@ -60,7 +65,16 @@ async def read_input(gateway: Gateway, caller: Principal, body: PromptFields) ->
         except ContextTooLarge as error:
             message = f"The context of the previous response is too long: {error}."
             raise InvalidRequest(message, param="previous_response_id", code="context_length_exceeded") from error
-    return ResponseInput(context, await _resolved(gateway, caller, input_items(body)))
+    own = await _resolved(gateway, caller, input_items(body))
+    if body.conversation_id is None:
+        return ResponseInput(context, own)
+    conversation = await gateway.conversations.find(owner_of(caller), body.conversation_id)
+    try:
+        items = await gateway.conversations.items(conversation)
+    except ContextTooLarge as error:
+        message = f"The conversation is too long: {error}."
+        raise InvalidRequest(message, param="conversation", code="context_length_exceeded") from error
+    return ResponseInput(context, own, conversation, items)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.files import FileCreate, UploadComplete, UploadCreate
 from gateway.openai.images import ImageRequest
+from gateway.openai.responses.conversations import ConversationCreate, ConversationItemsCreate, ConversationUpdate
 from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
 from gateway.openai.stored_completions import StoredChatCompletionUpdate
@@ -28,6 +29,9 @@ ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/chat/completions/{completion_id}": StoredChatCompletionUpdate,
     "/v1/responses": ResponseRequest,
     "/v1/responses/input_tokens": InputTokensRequest,
+    "/v1/conversations": ConversationCreate,
+    "/v1/conversations/{conversation_id}": ConversationUpdate,
+    "/v1/conversations/{conversation_id}/items": ConversationItemsCreate,
     "/v1/completions": CompletionRequest,
     "/v1/embeddings": EmbeddingRequest,
     "/v1/images/generations": ImageRequest,

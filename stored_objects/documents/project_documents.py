@@ -10,6 +10,8 @@ from stored_objects.documents.records import DocumentQuery, DocumentStore, Proje
 from stored_objects.errors import DocumentNotFound
 
 DAY = 86_400.0
+RENEWAL_INTERVAL = 3600.0
+"""Seconds between two renewals of a document that gets items all the time: each is a write of all its items."""
 TICK = 1e-6
 """Seconds between documents that are created together, so that their order is kept."""
 
@@ -107,14 +109,25 @@ class ProjectDocuments:
             DocumentNotFound: the owner has no document `after`.
         """
         last = None if after is None else await self.find(owner, after)
+        if last is not None and last.parent != query.parent:
+            raise DocumentNotFound(last.id)
         one_more = replace(query, limit=query.limit + 1, after=last)
         found = await self.store.page(owner, one_more, self._clock())
         return DocumentPage(found[: query.limit], has_more=len(found) > query.limit)
 
-    async def all(self, owner: ProjectOwner, parent: str, limit: int) -> Sequence[ProjectDocument]:
-        """Return the items of the document `parent` of `owner`, oldest first, at most the latest `limit`."""
-        query = DocumentQuery(limit=limit, order="desc", parent=parent)
-        return (await self.store.page(owner, query, self._clock()))[::-1]
+    async def renew(self, document: ProjectDocument) -> None:
+        """Keep a document, to which items were added, and all its items for the project's days from now.
+
+        Raises:
+            DocumentNotFound: it was deleted meanwhile; the added items are erased.
+        """
+        owner, id, now = document.owner, document.id, self._clock()
+        expires = now + self._retention.seconds(document.project)
+        if expires - document.expires >= RENEWAL_INTERVAL:
+            await self.store.renew(owner, id, expires)
+        if await self.store.find(owner, id, now) is None:
+            await self.store.delete(owner, id)
+            raise DocumentNotFound(id)
 
     async def set_metadata(self, owner: ProjectOwner, id: str, metadata: Mapping[str, str]) -> ProjectDocument:
         """Replace the metadata of one document of `owner`, and return the document.
@@ -146,11 +159,12 @@ class StoredDocuments:
 
     completions: ProjectDocuments
     """Chat completions with `store`."""
-
     responses: ProjectDocuments
     """Responses of the Responses API."""
+    conversations: ProjectDocuments
+    """Conversations and their items."""
 
     @property
     def kinds(self) -> list[ProjectDocuments]:
         """The service of each kind, for a sweep."""
-        return [self.completions, self.responses]
+        return [self.completions, self.responses, self.conversations]

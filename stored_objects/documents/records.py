@@ -97,6 +97,10 @@ class DocumentStore(Protocol):
         """Replace the metadata of one document of `owner`; return false if there is none with this id."""
         ...
 
+    async def renew(self, owner: ProjectOwner, id: str, expires: float) -> None:
+        """Set the expiry of one document of `owner` and of its items."""
+        ...
+
     async def delete(self, owner: ProjectOwner, id: str) -> bool:
         """Erase one document of `owner`, and the documents that are its items; return false if there is none."""
         ...

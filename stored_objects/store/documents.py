@@ -19,7 +19,9 @@ COMPLETIONS = "stored_chat_completions"
 """Collection of stored chat completions."""
 RESPONSES = "responses"
 """Collection of stored responses."""
-COLLECTIONS = (COMPLETIONS, RESPONSES)
+CONVERSATIONS = "api_conversations"
+"""Collection of conversations of the API and their items; those of the web chat are in `conversations`."""
+COLLECTIONS = (COMPLETIONS, RESPONSES, CONVERSATIONS)
 """Collections of all kinds of project documents."""
 
 
@@ -68,6 +70,11 @@ class MongoDocumentStore:
         """Replace the metadata of one document of `owner` in MongoDB; return false if there is none with this id."""
         change = {"$set": {"metadata": _pairs(metadata)}}
         return await self._documents.update_matching({"_id": id, **_available(owner, now)}, change)
+
+    async def renew(self, owner: ProjectOwner, id: str, expires: float) -> None:
+        """Set the expiry of one document of `owner` and of its items in MongoDB."""
+        query = {**_owned_by(owner), "$or": [{"_id": id}, {"parent": id}]}
+        await self._documents.update_many(query, {"$set": {"expires": expires}})
 
     async def delete(self, owner: ProjectOwner, id: str) -> bool:
         """Erase one document of `owner` and its items from MongoDB; return false if there is none.

@@ -69,6 +69,11 @@ class DictDocumentStore:
         self.records[id] = replace(found, metadata=dict(metadata))
         return True
 
+    async def renew(self, owner: ProjectOwner, id: str, expires: float) -> None:
+        for each in list(self.records.values()):
+            if id in (each.id, each.parent) and each.owner == owner:
+                self.records[each.id] = replace(each, expires=expires)
+
     async def delete(self, owner: ProjectOwner, id: str) -> bool:
         items = [each.id for each in self.records.values() if each.parent == id and each.owner == owner]
         for each in items:
@@ -87,5 +92,5 @@ class DictDocumentStore:
 
 def stored_documents(clock: Callable[[], float] = time.time, days: int = 30) -> StoredDocuments:
     """Project documents in memory."""
-    kinds = [ProjectDocuments(DictDocumentStore(), Retention(days), clock=clock) for _ in range(2)]
+    kinds = [ProjectDocuments(DictDocumentStore(), Retention(days), clock=clock) for _ in range(3)]
     return StoredDocuments(*kinds)

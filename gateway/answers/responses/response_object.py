@@ -62,6 +62,7 @@ class ResponseObject:
                 "top_p": 1.0 if request.top_p is None else request.top_p,
                 "truncation": request.truncation or "disabled",
                 **({} if request.user is None else {"user": request.user}),
+                **({} if request.conversation_id is None else {"conversation": {"id": request.conversation_id}}),
             }
         )
 

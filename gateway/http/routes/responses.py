@@ -40,11 +40,12 @@ from gateway.openai.responses.response import (
     ModelResponse,
     ResponseStreamEvent,
 )
-from gateway.openai.responses.stored_items import to_stored
+from gateway.openai.responses.stored_items import to_stored, without_ids
 from gateway.openai.responses.tools import custom_names
 from gateway.openai.responses.translation import to_chat
 from router.messages import Job
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.documents.records import ProjectDocument, ProjectOwner
+from stored_objects.errors import DocumentNotFound
 from stored_objects.responses.responses import StoredResponse
 
 router = APIRouter(route_class=IdempotentRoute)
@@ -147,6 +148,8 @@ async def _keep(
 
     The tenant has paid for the answer, so it is delivered although nothing can continue it.
     """
+    if given.conversation is not None and response["status"] in ("completed", "incomplete"):
+        await _append(gateway, given.conversation, given, response)
     if owner is None:
         return response
     try:
@@ -156,6 +159,17 @@ async def _keep(
         _log.warning("a response was not stored", response=response["id"], reason=str(error))
         return {**response, "store": False}
     return response
+
+
+async def _append(
+    gateway: Gateway, conversation: ProjectDocument, given: ResponseInput, response: dict[str, Any]
+) -> None:
+    """Append input and output of an ended response to its conversation; log if that is deleted or can't be written."""
+    items = [*to_stored(without_ids(given.own), response["id"]), *response["output"]]
+    try:
+        await gateway.conversations.append(conversation, items)
+    except (StoreUnavailable, RecordRefused, DocumentNotFound) as error:
+        _log.warning("a conversation was not continued", conversation=conversation.id, reason=str(error))
 
 
 def _json(response: dict[str, Any]) -> Response:

@@ -83,11 +83,19 @@ class TextOptions(ApiModel):
     """No served model has this option."""
 
 
+ConversationId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+
+class ConversationReference(ApiModel):
+    """Value of `conversation`: the conversation's id in an object."""
+
+    id: ConversationId
+
+
 class PromptFields(RequestBody):
     """Fields that determine the prompt of a response: its model, context, input, tools and format."""
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
-        "conversation": Refused("there are no stored conversations"),
         "prompt": Refused("there are no stored prompts"),
     }
 
@@ -101,6 +109,9 @@ class PromptFields(RequestBody):
     """A system message before the input; it is not carried over to responses that continue this one."""
     previous_response_id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
     """Id of a stored response, whose context, input and output come before the input."""
+    conversation: ConversationId | ConversationReference | None = None
+    """Id of a conversation, or an object with its `id`: its items come before the input, and input and output are
+    appended to it. It can't be combined with `previous_response_id`."""
     tools: ResponseTools | None = None
     """Functions, as in chat completions, and custom tools, whose input is text, with the format `text` or a grammar of
     the syntax `regex`. Tools of other types are refused."""
@@ -115,6 +126,18 @@ class PromptFields(RequestBody):
     as models here write no summaries) instead of as content."""
     truncation: Literal["auto", "disabled"] | None = None
     """`auto`: cut the prompt at its beginning, in tokens, as far as it does not fit; else such a request is 400."""
+
+    @model_validator(mode="after")
+    def _has_one_context(self) -> Self:
+        if self.conversation is not None and self.previous_response_id is not None:
+            raise conflict("conversation", "it and 'previous_response_id' exclude each other")
+        return self
+
+    @property
+    def conversation_id(self) -> str | None:
+        """Id of the conversation that the response belongs to; `None`: to none."""
+        named = self.conversation
+        return named.id if isinstance(named, ConversationReference) else named
 
     @property
     def format(self) -> TextOutputFormat | None:

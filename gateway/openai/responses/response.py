@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 
 from gateway.openai.base import ApiModel, OmitIfNone
 from gateway.openai.organization.pagination import Deleted, ItemList
+from gateway.openai.responses.request import ConversationReference
 from gateway.openai.steps import AnswerStep
 from gateway.openai.usage import PartUsage
 
@@ -100,6 +101,8 @@ class ModelResponse(ApiModel):
     usage: OmitIfNone[ResponseUsage] = None
     """Left out before the response's end."""
     user: OmitIfNone[str] = None
+    conversation: OmitIfNone[ConversationReference] = None
+    """The conversation that input and output were appended to; left out where there is none."""
     steps: OmitIfNone[list[AnswerStep]] = None
     """An extension: the steps before the answer, in order; left out where there are none."""
 

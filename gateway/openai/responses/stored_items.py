@@ -26,6 +26,11 @@ def to_stored(items: Sequence[InputItem], response_id: str) -> list[Item]:
     return [_stored(item, response_id, number) for number, item in enumerate(items)]
 
 
+def without_ids(items: Sequence[InputItem]) -> list[InputItem]:
+    """Return items without the ids that the client gave them, so that `to_stored` gives them new ones."""
+    return [item.model_copy(update={"id": None}) for item in items]
+
+
 def from_stored(items: Sequence[Item]) -> list[InputItem]:
     """Return stored input and output items as input items of a request."""
     return _ITEMS.validate_python(items)

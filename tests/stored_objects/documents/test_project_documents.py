@@ -142,6 +142,32 @@ async def test_each_project_has_its_retention(documents: ProjectDocuments, store
     assert await store.find(OURS, "a", now=0.0) is not None
 
 
-async def test_the_latest_items_are_read_in_order(documents: ProjectDocuments) -> None:
-    await documents.add(OURS, *(NewDocument(id, b"{}", parent="p") for id in "cab"))
-    assert [each.id for each in await documents.all(OURS, "p", limit=2)] == ["a", "b"]
+async def test_a_document_that_gets_items_is_kept_with_all_of_them(
+    documents: ProjectDocuments, store: DocumentStore, clock: Clock
+) -> None:
+    (first, _) = await documents.add(OURS, NewDocument("a", b"{}"), NewDocument("b", b"{}", parent="a"))
+    clock.now += 29 * DAY
+    await documents.add(OURS, NewDocument("c", b"{}", parent="a"))
+    await documents.renew(first)
+    clock.now += 29 * DAY
+    assert ids(await documents.page(OURS, DocumentQuery(limit=9, parent="a"))) == ["b", "c"]
+    assert (await documents.find(OURS, "a")).expires == clock.now + DAY
+
+
+async def test_items_that_are_added_to_a_deleted_document_are_erased(
+    documents: ProjectDocuments, store: DocumentStore
+) -> None:
+    (first,) = await documents.add(OURS, NewDocument("a", b"{}"))
+    await documents.delete(OURS, "a")
+    await documents.add(OURS, NewDocument("b", b"{}", parent="a"))
+    with pytest.raises(DocumentNotFound):
+        await documents.renew(first)
+    assert await store.find(OURS, "b", now=0.0) is None
+
+
+async def test_a_page_follows_items_of_its_own_list_only(documents: ProjectDocuments) -> None:
+    await documents.add(OURS, NewDocument("a", b"{}"), NewDocument("b", b"{}", parent="a"))
+    with pytest.raises(DocumentNotFound):
+        await documents.page(OURS, DocumentQuery(limit=9), after="b")
+    with pytest.raises(DocumentNotFound):
+        await documents.page(OURS, DocumentQuery(limit=9, parent="a"), after="a")

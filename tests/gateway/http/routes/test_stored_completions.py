@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -12,41 +11,16 @@ import pytest
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import StoreUnavailable
-from auth_billing.store.connection import StoreConnection
 from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
 from stored_objects.documents.records import ProjectDocument
-from stored_objects.services import stored_documents
-from stored_objects.settings import DocumentSettings
-from stored_objects.store.indexes import create_indexes
 from tests.fakes import project_documents as in_memory
 from tests.fakes.project_documents import DictDocumentStore
 from tests.fakes.scripted_worker import start_and_wait
-from tests.gateway.conftest import HI, KEY, MODEL, OTHER_KEY, Stage, eventually, gateway_beside, stage
+from tests.gateway.conftest import HI, KEY, MODEL, OTHER_KEY, Stage, eventually, stage
+from tests.gateway.restarts import client_of, restarted
 
 SAME_PROJECT = "hr_live_same_project"
 OTHER_PROJECT = "hr_live_other_project"
-
-
-@pytest.fixture(params=["memory", pytest.param("store", marks=pytest.mark.store)])
-async def documents(request: pytest.FixtureRequest) -> AsyncIterator[StoredDocuments]:
-    if request.param == "memory":
-        yield in_memory.stored_documents()
-        return
-    connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
-    await create_indexes(connection)
-    yield stored_documents(DocumentSettings(), connection)
-    connection.close()
-
-
-def client_of(http: Any, key: str = KEY) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(api_key=key, base_url="http://gateway/v1", http_client=http, max_retries=0)
-
-
-@asynccontextmanager
-async def restarted(documents: StoredDocuments) -> AsyncIterator[openai.AsyncOpenAI]:
-    """The stock client of the other one of two gateways that have been started again."""
-    async with stage(documents=documents) as first, gateway_beside(first) as (_, http):
-        yield client_of(http)
 
 
 async def create(stage: Stage, *, key: str = KEY, **fields: Any) -> Any:
