@@ -40,7 +40,8 @@ def sdk(service: Service) -> anthropic.Anthropic:
 def ask(**fields: Any) -> dict[str, Any]:
     """A request; the SDK has no `temperature` any more, which models here still have."""
     request = ASK | fields
-    return {**request, "extra_body": {"temperature": request.pop("temperature")}}
+    temperature = request.pop("temperature")
+    return {**request, "extra_body": {"temperature": temperature}}
 
 
 def test_a_stream_equals_the_whole_message(sdk: anthropic.Anthropic) -> None:
@@ -83,7 +84,7 @@ def test_a_stop_sequence_and_a_beginning(sdk: anthropic.Anthropic) -> None:
 def test_models_and_errors(sdk: anthropic.Anthropic) -> None:
     assert MODEL in [model.id for model in sdk.models.list()]
     with pytest.raises(anthropic.NotFoundError):
-        sdk.messages.create(**ask(model="claude-of-nobody"))
+        sdk.messages.create(**ask(model="claude-missing"))
     with pytest.raises(anthropic.BadRequestError):
         sdk.messages.create(**ask(max_tokens=0))
     with pytest.raises(anthropic.AuthenticationError):

@@ -55,7 +55,7 @@ def test_models_and_errors(client: ollama.Client, url: str) -> None:
     assert MODEL in [model.model for model in client.list().models]
     assert "completion" in (client.show(MODEL).capabilities or [])
     with pytest.raises(ollama.ResponseError) as missing:
-        client.chat("llama-of-nobody", ASK)
+        client.chat("llama-missing", ASK)
     assert missing.value.status_code == 404
     with pytest.raises(ollama.ResponseError, match="managed by the operator"):
         client.pull("llama3")
