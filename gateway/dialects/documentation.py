@@ -55,6 +55,7 @@ with that header. Errors have Anthropic's shape and types: 402 `billing_error` i
 - Keep-alive comments and one `ping` are sent in a stream. An error after the first token is the event `error`.
 - `usage.input_tokens` counts the prompt's tokens that were not in the prefix cache; `cache_read_input_tokens` the rest.
 - `thinking` blocks have an empty signature; those of earlier answers may be sent back.
+- `is_error` of a tool's result has no effect: the model reads the result's content.
 - A tool's `input` that is not a JSON object is `{"INVALID_JSON": text}`, which only models without a grammar write.
 - `POST /v1/messages/count_tokens` counts a prompt's tokens with the model's own tokenizer; it costs nothing.
 

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anthropic
+import ollama
 import openai
 import psutil
 import pytest
@@ -140,6 +142,22 @@ def test_the_link_in_the_banner_is_for_the_owner(platform: Launched) -> None:
     token = platform.output.partition("#invitation=")[2].split()[0]
     with urllib.request.urlopen(f"http://127.0.0.1:{platform.port}/api/invitations/{token}", timeout=20) as shown:
         assert json.load(shown)["role"] == "owner"
+
+
+def test_other_vendors_clients_get_the_same_answer(platform: Launched) -> None:
+    one = platform.client()
+    url = str(one.base_url).rstrip("/").removesuffix("/v1")
+    asked: Any = [{"role": "user", "content": question(1)}]
+    answer = one.chat.completions.create(model=MODEL, messages=asked, temperature=0, max_tokens=12)
+    with ollama.Client(url, headers={"Authorization": f"Bearer {one.api_key}"}) as of_ollama:
+        chunks = list(of_ollama.chat(MODEL, asked, options={"temperature": 0, "num_predict": 12}, stream=True))
+    assert "".join(chunk.message.content or "" for chunk in chunks) == answer.choices[0].message.content
+    greedy: Any = {"extra_body": {"temperature": 0}}
+    with (
+        anthropic.Anthropic(base_url=url, api_key=one.api_key, max_retries=0) as of_anthropic,
+        of_anthropic.messages.stream(model=MODEL, messages=asked, max_tokens=12, **greedy) as stream,
+    ):
+        assert "".join(stream.text_stream) == answer.choices[0].message.content
 
 
 async def test_an_answer_is_searched_for(platform: Launched) -> None:

@@ -113,7 +113,7 @@ class MessagesPrompt(RequestBody):
     output_config: OutputConfig | None = None
     """`effort` is `reasoning_effort` of a chat completion; `format` is a JSON schema that the answer matches."""
     cache_control: Ignored[dict[str, Any] | None] = None
-    """The prefix cache is looked up by content; so are `cache_control` fields of blocks and tools ignored."""
+    """The prefix cache is looked up by content. `cache_control` of blocks and tools is ignored too."""
     context_management: Ignored[dict[str, Any] | None] = None
     """Conversations are read as they are sent."""
     speed: Ignored[Literal["standard", "fast"] | None] = None

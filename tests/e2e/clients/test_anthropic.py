@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import anthropic
@@ -31,10 +32,11 @@ TOOL: Any = {
 
 
 @pytest.fixture(scope="module")
-def sdk(service: Service) -> anthropic.Anthropic:
+def sdk(service: Service) -> Iterator[anthropic.Anthropic]:
     one = service.client()
     url = str(one.base_url).rstrip("/").removesuffix("/v1")
-    return anthropic.Anthropic(base_url=url, api_key=one.api_key, max_retries=0)
+    with anthropic.Anthropic(base_url=url, api_key=one.api_key, max_retries=0) as client:
+        yield client
 
 
 def ask(**fields: Any) -> dict[str, Any]:

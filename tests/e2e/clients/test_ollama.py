@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -25,8 +26,9 @@ def url(service: Service) -> str:
 
 
 @pytest.fixture(scope="module")
-def client(service: Service, url: str) -> ollama.Client:
-    return ollama.Client(url, headers={"Authorization": f"Bearer {service.client().api_key}"})
+def client(service: Service, url: str) -> Iterator[ollama.Client]:
+    with ollama.Client(url, headers={"Authorization": f"Bearer {service.client().api_key}"}) as one:
+        yield one
 
 
 def test_a_stream_equals_the_whole_answer(client: ollama.Client) -> None:
@@ -59,8 +61,9 @@ def test_models_and_errors(client: ollama.Client, url: str) -> None:
     assert missing.value.status_code == 404
     with pytest.raises(ollama.ResponseError, match="managed by the operator"):
         client.pull("llama3")
-    with pytest.raises(ollama.ResponseError) as refused:
-        ollama.Client(url, headers={"Authorization": "Bearer hr_live_wrong"}).chat(MODEL, ASK)
+    wrong = {"Authorization": "Bearer hr_live_wrong"}
+    with ollama.Client(url, headers=wrong) as other, pytest.raises(ollama.ResponseError) as refused:
+        other.chat(MODEL, ASK)
     assert refused.value.status_code == 401
 
 
