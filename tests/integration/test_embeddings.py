@@ -131,3 +131,34 @@ async def test_embeddings_end_to_end(make_transport: MakeTransport, count: int, 
     finished = sorted(record.usage.prompt_tokens for record in records if record.outcome is Outcome.FINISHED)
     assert finished == sorted(answer.usage.total_tokens for answer in answers)
     assert [record.usage.prompt_tokens for record in records if record.outcome is Outcome.FAILED] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "make_transport",
+    ["memory", pytest.param("rabbitmq", marks=pytest.mark.rabbitmq)],
+    indirect=True,
+)
+async def test_a_busy_worker_tokenises_beside_its_batches(
+    make_transport: MakeTransport, embedding_folder: Path
+) -> None:
+    records: list[UsageRecord] = []
+    async with platform(make_transport, embedding_folder, records) as client:
+        body = {"model": MODEL, "prompt": "water mill", "return_token_strs": True}
+        embedding = asyncio.create_task(client.embeddings.create(model=MODEL, input=["word " * 200] * 40))
+        await asyncio.sleep(0)
+        tokens = (await client.post("/tokenize", body=body, cast_to=httpx.Response)).json()
+        assert tokens["token_strs"] == ["[CLS]", "water", "mill", "[SEP]"]
+        assert (tokens["count"], tokens["max_model_len"]) == (4, 256)
+        back = await client.post(
+            "/detokenize", body={"model": MODEL, "tokens": tokens["tokens"]}, cast_to=httpx.Response
+        )
+        assert back.json() == {"prompt": "[CLS] water mill [SEP]"}
+        assert not embedding.done()
+        embedded = await embedding
+        inputs: list[Any] = [tokens["tokens"], "water mill"]
+        of_ids, of_text = [await client.embeddings.create(model=MODEL, input=each) for each in inputs]
+        assert of_ids.data[0].embedding == pytest.approx(of_text.data[0].embedding, abs=1e-5)
+        await eventually(lambda: len(records) == 5)
+    used = [record.usage.prompt_tokens for record in records if record.job.startswith("tok-")]
+    assert used == [0, 0]
+    assert embedded.usage.prompt_tokens > 0
