@@ -133,6 +133,10 @@ SECTIONS = {
         " vLLM. All generate the same number of tokens; Headrace's generator has 4-bit weights as by default, vLLM's"
         " and the verifiers bfloat16. The worker of Headrace's verifier had one thread.",
     ),
+    "search-speed-fast": (
+        "Searches by the fast setting",
+        "The same, with 8-bit activations of Headrace's generator, and a verifier of 8-bit weights and activations.",
+    ),
     "search-memory": (
         "Memory of generator and verifier",
         "The same KV memory, divided by need in one engine process, or in fixed halves between two; in turns. Peak:"
