@@ -277,7 +277,7 @@ async def test_a_failing_route_is_a_500_for_all_readers_and_runs_again(
         raise RuntimeError("secret detail")
 
     with monkeypatch.context() as patched, capture_logs() as logs:
-        patched.setattr("gateway.http.routes.chat_completions.build_chat_job", broken)
+        patched.setattr("gateway.http.job_submission.build_chat_job", broken)
         answers = await asyncio.gather(ask(stage), ask(stage))
     assert [answer.status_code for answer in answers] == [500, 500]
     assert all(answer.json()["error"].keys() == {"message", "type", "param", "code"} for answer in answers)

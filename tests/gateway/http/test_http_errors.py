@@ -85,7 +85,7 @@ def check(body: dict[str, Any]) -> dict[str, Any]:
         ("GET", "/", 404),
         ("GET", "/v1/unknown", 404),
         ("POST", "/v1/moderations", 404),
-        ("GET", "/v1/chat/completions", 405),
+        ("GET", "/v1/completions", 405),
         ("DELETE", "/v1/models", 405),
         ("GET", "/docs", 404),
         ("GET", "/redoc", 404),
@@ -258,7 +258,7 @@ async def test_unexpected_exception_is_an_openai_shaped_500(
     def broken(*_: object) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("gateway.http.routes.chat_completions.build_chat_job", broken)
+    monkeypatch.setattr("gateway.http.job_submission.build_chat_job", broken)
     with capture_logs() as logs:
         response = await stage.chat()
     assert [line["event"] for line in logs] == ["request failed"]

@@ -20,7 +20,7 @@ OWNERS = {
 }
 """Attributes of a job's life, and the one module of the gateway and of the producer that assigns them."""
 ROUTES = [
-    "gateway/http/routes/chat_completions.py",
+    "gateway/http/job_submission.py",
     "gateway/http/routes/completions.py",
     "gateway/http/routes/embeddings.py",
     "gateway/in_process.py",
