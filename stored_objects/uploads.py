@@ -105,9 +105,7 @@ class Uploads:
         wanted = [PREFIX + each.removeprefix(PART_PREFIX) for each in part_ids]
         ready = await self._objects.documents.find(owner, blob)
         if ready is not None and ready.in_parts and ready.is_available(self._clock()):
-            if [part.id for part in ready.parts] == wanted:
-                return ready
-            raise UnacceptableUpload("part_ids", "This upload was completed with other parts.")
+            return _with_parts(ready, wanted)
         upload = await self.find(owner, upload_id)
         stored = {each.id: each for each in await self._objects.documents.parts_of(owner, upload.id)}
         parts = [stored[each] for each in wanted if each in stored and stored[each].is_available(self._clock())]
@@ -140,8 +138,11 @@ class Uploads:
             for part in file.parts:
                 await self._objects.keep(part.id, file.owner, file.id)
             return await self._objects.finish(file, lifetime=file.lifetime)
-        except (BlobNotFound, BlobsUnavailable):  # the upload was cancelled, or has expired
-            await self._objects.release(file.owner, file.id)
+        except (BlobNotFound, BlobsUnavailable):
+            ended = await self._objects.documents.find(file.owner, file.id)
+            if ended is not None and ended.state is ObjectState.READY:  # by another call, whose file keeps its parts
+                return _with_parts(ended, [part.id for part in file.parts])
+            await self._objects.release(file.owner, file.id)  # the upload was cancelled, or has expired
             raise
 
     async def _md5(self, file: StoredObject) -> str:
@@ -149,6 +150,17 @@ class Uploads:
         async for chunk in self._objects.stream(file):
             digest.update(chunk)
         return digest.hexdigest()
+
+
+def _with_parts(file: StoredObject, wanted: Sequence[str]) -> StoredObject:
+    """Return a completed file if it has the parts `wanted`.
+
+    Raises:
+        UnacceptableUpload: it has others.
+    """
+    if [part.id for part in file.parts] != wanted:
+        raise UnacceptableUpload("part_ids", "This upload was completed with other parts.")
+    return file
 
 
 def _is_open(found: StoredObject, now: float) -> bool:

@@ -183,3 +183,23 @@ async def test_either_the_completion_or_the_cancellation_wins(
     await ObjectSweeper(files.objects, clock=clock).sweep()
     assert await blob_ids(files.objects.blobs) == []
     assert await used(files) == [0, 0]
+
+
+async def test_concurrent_completions_make_one_file_that_keeps_its_parts(
+    files: ProjectFiles, uploads: Uploads, clock: Clock
+) -> None:
+    id = await create(uploads)
+    parts = [await add(uploads, id, each) for each in PARTS]
+    same, again, other = await asyncio.gather(
+        uploads.complete(PROJECT, id, parts, None),
+        uploads.complete(PROJECT, id, parts, None),
+        uploads.complete(PROJECT, id, parts[::-1], None),
+        return_exceptions=True,
+    )
+    made = [each for each in (same, again, other) if isinstance(each, StoredObject)]
+    assert made
+    assert made.count(made[0]) == len(made)
+    assert all(isinstance(each, StoredObject | UnacceptableUpload) for each in (same, again, other))
+    clock.now += UPLOAD_LIFETIME
+    await ObjectSweeper(files.objects, clock=clock).sweep()
+    assert sorted(await read(files, made[0])) == sorted(CONTENT)
