@@ -1,7 +1,7 @@
 """Idempotency keys: decide whether a request runs, follows a running one, gets the stored answer, or is refused.
 
-A key is valid for one tenant and endpoint, for a day. The process that inserts its record runs the request and renews a
-lease on it; once the lease has expired, the next request with the key runs. A run is billed only if it still has the
+A key is valid for one project and endpoint, for a day. The process that inserts its record runs the request and renews
+a lease on it; once the lease has expired, the next request with the key runs. A run is billed only if it still has the
 record when its answer is stored: runs that another one has taken over cost nothing.
 """
 
@@ -95,14 +95,18 @@ class KeyedRequest:
     """A request with an idempotency key. `fingerprint`: hash of its content, which a repetition must have too."""
 
     tenant: str
+    project: str
+    """Id of the caller's project, "" without one: an answer may show what only this project may know of."""
     endpoint: str
+    """Path of the request, with the ids in it."""
     key: str
     fingerprint: str
 
     @property
     def record_id(self) -> str:
-        """Id of the request's idempotency record in the store: a hash of tenant, endpoint and idempotency key."""
-        return hashlib.sha256("\0".join((self.tenant, self.endpoint, self.key)).encode()).hexdigest()
+        """Id of the request's idempotency record in the store: a hash of project, endpoint and idempotency key."""
+        names = (self.tenant, self.project, self.endpoint, self.key)
+        return hashlib.sha256("\0".join(names).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

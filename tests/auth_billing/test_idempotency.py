@@ -12,8 +12,8 @@ from auth_billing.idempotency import RETENTION_PERIOD, Claim, IdempotencyKeys, K
 from tests.fakes.accounts import DictIdempotencyStore, FakeClock
 
 LEASE = 30.0
-REQUEST = KeyedRequest("tenant", "/v1/x", "key", "fingerprint")
-OTHER_BODY = KeyedRequest("tenant", "/v1/x", "key", "other")
+REQUEST = KeyedRequest("tenant", "project", "/v1/x", "key", "fingerprint")
+OTHER_BODY = KeyedRequest("tenant", "project", "/v1/x", "key", "other")
 ANSWER = KeptAnswer(200, {"content-type": "application/json"}, b"{}")
 
 
@@ -93,13 +93,14 @@ async def test_an_answer_without_its_body_can_not_be_repeated(keys: IdempotencyK
         await keys.claim(REQUEST)
 
 
-async def test_tenants_and_endpoints_have_separate_keys(keys: IdempotencyKeys) -> None:
+async def test_projects_and_endpoints_have_separate_keys(keys: IdempotencyKeys) -> None:
     for request in (
         REQUEST,
-        KeyedRequest("tenant2", "/v1/x", "key", "fingerprint"),
-        KeyedRequest("tenant", "/v1/y", "key", "fingerprint"),
-        KeyedRequest("tenant", "/v1/x", "key2", "fingerprint"),
-        KeyedRequest("tenant\0/v1", "/x", "key", "fingerprint"),
+        KeyedRequest("tenant2", "project", "/v1/x", "key", "fingerprint"),
+        KeyedRequest("tenant", "project2", "/v1/x", "key", "fingerprint"),
+        KeyedRequest("tenant", "project", "/v1/y", "key", "fingerprint"),
+        KeyedRequest("tenant", "project", "/v1/x", "key2", "fingerprint"),
+        KeyedRequest("tenant", "project\0/v1", "/x", "key", "fingerprint"),
     ):
         await claimed(keys, request)
 

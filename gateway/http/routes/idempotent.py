@@ -1,7 +1,7 @@
 """Route class of the gateway's endpoints that honour the `Idempotency-Key` header.
 
 A request with a key is authenticated and its body read here, and again by the route if it runs, so that a stored
-response is never returned to another tenant, to a caller that may not use the model, or for another body.
+response is never returned to another project, to a caller that may not use the model, or for another body.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
 
 
 class IdempotentRoute(APIRoute):
-    """A route that runs equal POSTs of a tenant with the same `Idempotency-Key` once, and repeats the response."""
+    """A route that runs equal POSTs of a project with the same `Idempotency-Key` once, and repeats the response."""
 
     dialect: ClassVar[Dialect] = OPENAI
 
@@ -57,7 +57,7 @@ class IdempotentRoute(APIRoute):
             await response(scope, receive, send)
 
     async def _read(self, request: Request, gateway: Gateway, keys: list[bytes]) -> tuple[KeyedRequest, bytes]:
-        """Return the request's identity (tenant, route, key, fingerprint) and its body.
+        """Return the request's identity (project, path, key, fingerprint) and its body.
 
         Raises:
             InvalidIdempotencyKey: The header is repeated, empty, too long, or not printable ASCII.
@@ -78,7 +78,8 @@ class IdempotentRoute(APIRoute):
         fingerprint, model = await strict_json.parse(body, lambda value: (_fingerprint(value), _model(value)))
         if model is not None and principal.models.policies:
             gateway.catalogue.find(model, principal.models)
-        return KeyedRequest(principal.tenant, self.path, keys[0].decode(), fingerprint), body
+        path = request.scope["path"]
+        return KeyedRequest(principal.tenant, principal.project, path, keys[0].decode(), fingerprint), body
 
     async def _response(self, gateway: Gateway, answer: SharedResponse, *, repeated: bool) -> Response:
         """Return the response for one of the clients that read `answer`."""

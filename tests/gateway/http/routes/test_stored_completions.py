@@ -229,3 +229,19 @@ async def test_a_restart_of_a_gateway_waits_for_what_is_not_stored_yet() -> None
 async def test_what_is_refused(method: str, path: str, fields: Any) -> None:
     async with stage() as first:
         assert (await first.client.request(method, path, **fields)).status_code == 400
+
+
+async def test_an_idempotency_key_repeats_no_answer_about_another_object_or_to_another_project() -> None:
+    same = {"idempotency-key": "k"}
+    async with stage() as first:
+        first.accounts.added[OTHER_PROJECT] = Principal("key-of-2", "tenant-1", "salt-1", project="project-2")
+        own = client_of(first.client).chat.completions
+        others = client_of(first.client, OTHER_PROJECT).chat.completions
+        one, two = [await create(first, extra_headers={"idempotency-key": key}) for key in ("a", "b")]
+        changed = [await own.update(each.id, metadata={"c": "d"}, extra_headers=same) for each in (one, two)]
+        assert [each.id for each in changed] == [one.id, two.id]
+        with pytest.raises(openai.NotFoundError):
+            await others.update(one.id, metadata={"c": "d"}, extra_headers=same)
+        third = await create(first, key=OTHER_PROJECT, extra_headers={"idempotency-key": "a"})
+        assert third.id != one.id
+        assert (await others.retrieve(third.id)).id == third.id
