@@ -5,6 +5,7 @@ References to stored items are replaced by those items.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from stored_objects.errors import ContextTooLarge, DocumentNotFound
 from stored_objects.responses.responses import Item, StoredResponse
 
 MAX_REFERENCES = 128
+INLINE_ITEMS = 256
+"""More items are read in a thread, so that they do not block the event loop."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,13 @@ class ResponseInput:
     own: list[InputItem]
     conversation: ProjectDocument | None = None
     """The conversation that the response belongs to."""
-    conversation_items: Sequence[Item] = ()
-    """Items of that conversation, which come first."""
+    continued: Sequence[InputItem] = ()
+    """Items of that conversation or of those responses, in order."""
 
     @property
     def items(self) -> list[InputItem]:
         """All items, of the context and its own, in order."""
-        stored = [item for each in self.context for item in each.all_items]
-        return [*from_stored([*self.conversation_items, *stored]), *self.own]
+        return [*self.continued, *self.own]
 
 
 def owner_of(caller: Principal) -> ProjectOwner:
@@ -67,14 +69,14 @@ async def read_input(gateway: Gateway, caller: Principal, body: PromptFields) ->
             raise InvalidRequest(message, param="previous_response_id", code="context_length_exceeded") from error
     own = await _resolved(gateway, caller, input_items(body))
     if body.conversation_id is None:
-        return ResponseInput(context, own)
+        return ResponseInput(context, own, None, await _read([item for each in context for item in each.all_items]))
     conversation = await gateway.conversations.find(owner_of(caller), body.conversation_id)
     try:
         items = await gateway.conversations.items(conversation)
     except ContextTooLarge as error:
         message = f"The conversation is too long: {error}."
         raise InvalidRequest(message, param="conversation", code="context_length_exceeded") from error
-    return ResponseInput(context, own, conversation, items)
+    return ResponseInput(context, own, conversation, await _read(items))
 
 
 @contextmanager
@@ -87,6 +89,12 @@ def response_fields() -> Iterator[None]:
     except JobFailed as error:
         error.param = param_of(error.param)
         raise
+
+
+async def _read(items: Sequence[Item]) -> list[InputItem]:
+    if len(items) <= INLINE_ITEMS:
+        return from_stored(items)
+    return await asyncio.to_thread(from_stored, items)
 
 
 async def _resolved(gateway: Gateway, caller: Principal, items: list[InputItem]) -> list[InputItem]:

@@ -101,13 +101,11 @@ def _messages(instructions: str | None, items: Sequence[InputItem]) -> list[dict
     reasoning = ""
     for item in items:
         if reasoning and _is_of_assistant(item):
-            _assistant(messages)["reasoning_content"] = _joined(
-                _assistant(messages).get("reasoning_content"), reasoning
-            )
+            _assistant(messages).setdefault("reasoning_content", []).append(reasoning)
         reasoning = item.text if isinstance(item, ReasoningItem) else ""
         match item:
             case MessageItem(role="assistant"):
-                _assistant(messages)["content"] = _joined(_assistant(messages).get("content"), _text(item.content))
+                _assistant(messages).setdefault("content", []).append(_text(item.content))
             case MessageItem():
                 messages.append({"role": item.role, "content": _content(item.content)})
             case FunctionCallItem():
@@ -118,6 +116,9 @@ def _messages(instructions: str | None, items: Sequence[InputItem]) -> list[dict
                 messages.append({"role": "tool", "tool_call_id": item.call_id, "content": _text(item.output)})
             case ItemReference():
                 raise _invalid("it refers to an item that is not stored")
+    for message in messages:
+        if message["role"] == "assistant":
+            message |= {name: _joined(message[name]) for name in ("content", "reasoning_content") if name in message}
     if not messages:
         raise InvalidRequest("Missing 'input': it has no message.", param="input", code="missing_required_parameter")
     return messages
@@ -165,8 +166,9 @@ def _add_call(messages: list[dict[str, Any]], call_id: str, name: str, arguments
     _assistant(messages).setdefault("tool_calls", []).append(call)
 
 
-def _joined(before: str | None, text: str) -> str:
-    return text if not before else f"{before}\n{text}"
+def _joined(texts: Sequence[str]) -> str:
+    """Return the lines of one message; empty texts before the first other one are left out."""
+    return "\n".join(texts[next((number for number, text in enumerate(texts) if text), len(texts) - 1) :])
 
 
 def _text(content: str | Sequence[InputPart]) -> str:

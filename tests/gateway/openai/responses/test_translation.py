@@ -141,3 +141,9 @@ def test_fields_of_chat_completions_have_names_in_responses() -> None:
     assert param_of("max_completion_tokens") == "max_output_tokens"
     assert param_of("model") == "model"
     assert param_of(None) is None
+
+
+def test_the_texts_of_a_turn_are_lines_of_one_message() -> None:
+    texts = [{"role": "assistant", "content": each} for each in ("", "a", "", "b")]
+    assert messages([{"role": "user", "content": "q"}, *texts])[1] == {"role": "assistant", "content": "a\n\nb"}
+    assert messages([{"role": "user", "content": "q"}, texts[0]])[1] == {"role": "assistant", "content": ""}
