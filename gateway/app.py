@@ -28,11 +28,13 @@ from gateway.admission.publish_queue import PublishQueue
 from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
+from gateway.answers.responses.background import BackgroundResponses, BackgroundServices
 from gateway.answers.stored_completions import CompletionStorage
 from gateway.http import error_handlers
 from gateway.http.authentication import unprotected_routes
 from gateway.http.cors import ApiCors
 from gateway.http.gateway import Gateway
+from gateway.http.http_errors import response_error
 from gateway.http.request_context import RequestContext
 from gateway.http.routes import (
     anthropic,
@@ -152,7 +154,19 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
     replies = ReplySource(services.bus, registry, timings, settings.no_worker_timeout)
     shared = GenerationServices(services.bus, inbox, registry, metrics, queues, publish_queue, timings, replies)
     project_files = ProjectFiles(services.objects)
+    documents, limits = services.documents, services.limits
     billing = GatewayBilling(services.billing, services.bus, settings.gateway_id, metrics, timings)
+    jobs = JobSubmission(shared, billing)
+    background = BackgroundServices(
+        documents.response_runs,
+        jobs,
+        catalogue,
+        limits,
+        services.addresses.address,
+        timings,
+        settings.gateway_id,
+        response_error,
+    )
     return Gateway(
         settings=settings,
         bus=services.bus,
@@ -173,7 +187,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
             max_wait=settings.max_waits,
         ),
         publish_queue=publish_queue,
-        jobs=JobSubmission(shared, billing),
+        jobs=jobs,
         idempotent=IdempotentRequests(services.idempotency, services.bus, timings.idempotency_renewal_interval),
         limits=services.limits,
         objects=services.objects,
@@ -184,6 +198,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         completion_storage=CompletionStorage(services.documents.completions),
         responses=StoredResponses(services.documents.responses),
         conversations=Conversations(services.documents.conversations),
+        background=BackgroundResponses(background),
         metrics=metrics,
         timings=timings,
         unauthenticated=UnauthenticatedConnections(settings.max_strangers),
@@ -207,6 +222,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, gateway.billing.run())),
         asyncio.create_task(_supervise(gateway, gateway.completion_storage.run())),
         asyncio.create_task(_supervise(gateway, ObjectSweeper(gateway.objects).run())),
+        asyncio.create_task(_supervise(gateway, gateway.background.run())),
         asyncio.create_task(_supervise(gateway, DocumentSweeper(gateway.documents.kinds).run())),
     ]
     try:
@@ -215,6 +231,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         await gateway.idempotent.close()
+        await gateway.background.close()
         await gateway.completion_storage.flush()
         await gateway.billing.flush()
         await windows.close()

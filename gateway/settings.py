@@ -118,6 +118,9 @@ class GatewaySettings(BaseSettings):
     registry_warmup: float = Field(
         1.5, ge=0, description="Seconds that a starting gateway collects heartbeats before it accepts requests."
     )
+    max_background_seconds: PositiveFloat = Field(
+        3600.0, description="Maximum duration of a background response in seconds, queueing included."
+    )
     shutdown_grace: float = Field(
         DEFAULT_TIMINGS.drain_grace,
         ge=0,

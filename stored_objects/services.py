@@ -21,6 +21,7 @@ from stored_objects.store.byte_counts import MongoByteCounts
 from stored_objects.store.documents import MongoDocumentStore
 from stored_objects.store.indexes import create_indexes
 from stored_objects.store.objects import MongoObjectStore
+from stored_objects.store.response_runs import MongoResponseRuns
 
 MIB = 2**20
 FOLDER = "blobs"
@@ -55,8 +56,10 @@ def stored_documents(settings: DocumentSettings, connection: StoreConnection) ->
     """Create the services of the installation's project documents; reads and writes nothing yet."""
     retention = Retention(settings.stored_days, settings.stored_days_by_project)
     collections = (documents.COMPLETIONS, documents.RESPONSES, documents.CONVERSATIONS)
-    kinds = [ProjectDocuments(MongoDocumentStore(connection, each), retention) for each in collections]
-    return StoredDocuments(*kinds)
+    completions, responses, conversations = (
+        ProjectDocuments(MongoDocumentStore(connection, each), retention) for each in collections
+    )
+    return StoredDocuments(completions, responses, conversations, MongoResponseRuns(connection))
 
 
 async def prepare(objects: StoredObjects, connection: StoreConnection) -> None:

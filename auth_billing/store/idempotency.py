@@ -30,15 +30,15 @@ from auth_billing.money.billing_records import SettlementSource, UsageStatement
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.usage_documents import (
     parts_from_documents,
-    parts_to_documents,
     reported_from_document,
-    reported_to_document,
+    stated,
     usage_from_document,
-    usage_to_document,
 )
-from router.messages import Outcome, Receipt
+from router.messages import Outcome
 
 COLLECTION = "idempotency"
+RESPONSES = "responses"
+"""Collection of the responses whose jobs are billed as those of an idempotency key (`stored_objects/`)."""
 MAX_TRIES = 3
 
 
@@ -50,6 +50,7 @@ class MongoIdempotencyStore:
 
     def __init__(self, connection: StoreConnection) -> None:
         self._keys = connection.durable(COLLECTION)
+        self._responses = connection.durable(RESPONSES)
 
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
         """Store a new idempotency record and return `None`; if its id is stored, change nothing and return that one."""
@@ -69,10 +70,12 @@ class MongoIdempotencyStore:
     async def statements(self, records: Collection[str]) -> Mapping[str, UsageStatement]:
         """Return the usage and outcome that the receipts of jobs state, by job id.
 
-        The receipts are stored with the answers of these idempotency records (`records`: their ids).
+        The receipts are stored with the answers of these idempotency records or background responses (`records`: their
+        ids).
         """
         query = {"_id": {"$in": list(records)}, "answer.usage": {"$exists": True}}
-        found = [each["answer"]["usage"] async for each in self._keys.find(query, {"answer.usage": 1})]
+        answered = (self._keys, self._responses)
+        found = [each["answer"]["usage"] for kind in answered async for each in kind.find(query, {"answer.usage": 1})]
         return {job: _statement(stated) for usage in found for job, stated in usage.items()}
 
     async def replace(self, old: IdempotencyRecord, new: IdempotencyRecord) -> bool:
@@ -96,7 +99,7 @@ class MongoIdempotencyStore:
             RecordRefused: the answer is too large for the store.
         """
         body = None if answer.body is None else await asyncio.to_thread(zlib.compress, answer.body, 1)
-        usage = {each.job: _stated(each) for each in answer.receipts}
+        usage = {each.job: stated(each) for each in answer.receipts}
         kept = {"status": answer.status, "headers": answer.headers, "body": body, "usage": usage}
         return await self._update(record_id, run_id, {"lease": 0.0, "answer": kept})
 
@@ -139,15 +142,6 @@ def _statement(stated: Mapping[str, Any]) -> UsageStatement:
     outcome = Outcome(stated["outcome"])
     reported = reported_from_document(stated.get("reported"))
     return UsageStatement(usage_from_document(stated), outcome, SettlementSource.SWEPT, parts=parts, reported=reported)
-
-
-def _stated(receipt: Receipt) -> dict[str, Any]:
-    document = {**usage_to_document(receipt.usage), "outcome": receipt.outcome.value}
-    if receipt.parts:
-        document["parts"] = parts_to_documents(receipt.parts)
-    if receipt.reported is not None:
-        document["reported"] = reported_to_document(receipt.reported)
-    return document
 
 
 async def _read(kept: dict[str, Any]) -> KeptAnswer:

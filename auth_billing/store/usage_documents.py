@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from router.messages import ReportedUsage, Usage, UsagePart
+from router.messages import Receipt, ReportedUsage, Usage, UsagePart
 
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
@@ -49,3 +49,13 @@ def reported_from_document(document: Mapping[str, Any] | None) -> ReportedUsage 
         return None
     parts = parts_from_documents(document.get("parts", ()))
     return ReportedUsage(attempt=document["attempt"], usage=usage_from_document(document), parts=parts)
+
+
+def stated(receipt: Receipt) -> dict[str, Any]:
+    """Return what a receipt states as it is stored with the answer that its job is part of."""
+    document = {**usage_to_document(receipt.usage), "outcome": receipt.outcome.value}
+    if receipt.parts:
+        document["parts"] = parts_to_documents(receipt.parts)
+    if receipt.reported is not None:
+        document["reported"] = reported_to_document(receipt.reported)
+    return document

@@ -16,6 +16,7 @@ from gateway.admission.publish_queue import PublishQueue
 from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
+from gateway.answers.responses.background import BackgroundResponses
 from gateway.answers.stored_completions import CompletionStorage
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.gateway_billing import GatewayBilling
@@ -63,6 +64,7 @@ class Gateway:
     completion_storage: CompletionStorage
     responses: StoredResponses
     conversations: Conversations
+    background: BackgroundResponses
     metrics: GatewayMetrics
     timings: Timings
     unauthenticated: UnauthenticatedConnections

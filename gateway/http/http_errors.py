@@ -202,6 +202,10 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
 }
 
 
+_RESPONSE_CODES = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
+"""Codes of a response's error by HTTP status; OpenAI's specification has a fixed list of them."""
+
+
 def http_error(error: Exception) -> HttpError:
     """Return the row of the error table for an exception: by its failure code if any, else by class or nearest base."""
     if isinstance(error, JobFailed):
@@ -220,6 +224,12 @@ def error_body(error: Exception) -> dict[str, Any]:
             "code": getattr(error, "code", None) or response.code,
         }
     }
+
+
+def response_error(error: Exception) -> dict[str, Any]:
+    """Return `code` and `message` of a response's error for the exception that ended it."""
+    code = _RESPONSE_CODES.get(http_error(error).status, "server_error")
+    return {"code": code, "message": error_body(error)["error"]["message"]}
 
 
 def error_headers(error: Exception) -> dict[str, str]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from auth_billing.access.principal import Principal
+from gateway.answers.responses.background_reader import OPEN
 from gateway.errors import InvalidRequest
 from gateway.http.gateway import Gateway
 from gateway.openai.responses.items import InputItem, ItemReference
@@ -67,6 +68,8 @@ async def read_input(gateway: Gateway, caller: Principal, body: PromptFields) ->
         except ContextTooLarge as error:
             message = f"The context of the previous response is too long: {error}."
             raise InvalidRequest(message, param="previous_response_id", code="context_length_exceeded") from error
+    if context and context[-1].response["status"] in OPEN:
+        raise InvalidRequest("The previous response is not finished.", param="previous_response_id")
     own = await _resolved(gateway, caller, input_items(body))
     if body.conversation_id is None:
         return ResponseInput(context, own, None, await _read([item for each in context for item in each.all_items]))

@@ -141,6 +141,11 @@ class Generation:
         """Total usage of the request until now: final usage of finished jobs, delivered output of the others."""
         return self._billing.so_far
 
+    def deliver(self, deltas: Iterable[Delta]) -> None:
+        """Count `deltas` of the only job, which continues after them, as delivered to the client by this request."""
+        for delta in deltas:
+            self._billing.take(0, delta)
+
     async def publish(self, headers: Mapping[str, str]) -> None:
         """Hold credit for the request's jobs, then publish them, with confirms.
 
@@ -253,12 +258,12 @@ class Generation:
         """Whether all jobs of the request have finished, so that the latest batch is the last one."""
         return not self._unfinished
 
-    def abandon(self) -> None:
-        """End the generation because its client has disconnected: drop unread output.
+    def abandon(self, error: GenerationError | None = None) -> None:
+        """End the generation because its client has disconnected, or another `error`: drop unread output.
 
-        The reader gets `ClientDisconnected`.
+        The reader gets the error.
         """
-        self._unread.discard(errors.ClientDisconnected())
+        self._unread.discard(error or errors.ClientDisconnected())
 
     def on_close(self, callback: Callable[[], object]) -> None:
         """Set the one `callback` to call when this generation closes; replaces an earlier callback."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stored_objects.documents.records import DocumentQuery, DocumentStore, ProjectDocument, ProjectOwner
+from stored_objects.documents.runs import ResponseRuns
 from stored_objects.errors import DocumentNotFound
 
 DAY = 86_400.0
@@ -59,9 +60,15 @@ class ProjectDocuments:
 
     async def add(self, owner: ProjectOwner, *new: NewDocument) -> list[ProjectDocument]:
         """Store documents of `owner`, at least one, in this order, and return them: one write for all of them."""
+        documents = self.created(owner, *new)
+        await self.store.insert(documents)
+        return documents
+
+    def created(self, owner: ProjectOwner, *new: NewDocument) -> list[ProjectDocument]:
+        """Return documents of `owner` as they are if they are created now, in this order; nothing is stored."""
         now = self._clock()
         expires = now + self._retention.seconds(owner.project)
-        documents = [
+        return [
             ProjectDocument(
                 each.id,
                 owner.organisation,
@@ -75,8 +82,6 @@ class ProjectDocuments:
             )
             for number, each in enumerate(new)
         ]
-        await self.store.insert(documents)
-        return documents
 
     async def update(self, document: ProjectDocument) -> None:
         """Replace the stored content and metadata of a document of its owner.
@@ -163,6 +168,8 @@ class StoredDocuments:
     """Responses of the Responses API."""
     conversations: ProjectDocuments
     """Conversations and their items."""
+    response_runs: ResponseRuns
+    """Runs of background responses, whose documents are among `responses`."""
 
     @property
     def kinds(self) -> list[ProjectDocuments]:

@@ -82,7 +82,7 @@ class StoredResponses:
         Raises:
             DocumentNotFound: the owner has no such response, or it has expired.
         """
-        return await _read(await self.documents.find(owner, _checked(id)))
+        return await read_document(await self.documents.find(owner, _checked(id)))
 
     async def context(self, owner: ProjectOwner, id: str) -> list[StoredResponse]:
         """Return the responses whose items are the context of a request that continues the response `id`.
@@ -126,7 +126,7 @@ class StoredResponses:
         size = 0
         for start in range(0, len(ids), BATCH):
             for document in await self.documents.find_many(owner, ids[start : start + BATCH]):
-                read = await _read(document)
+                read = await read_document(document)
                 size += read.size
                 if size > MAX_CONTEXT_BYTES:
                     raise ContextTooLarge(f"its responses have more than {MAX_CONTEXT_BYTES} bytes")
@@ -142,7 +142,8 @@ async def new_document(stored: StoredResponse) -> NewDocument:
     return NewDocument(stored.id, content, model=str(stored.response.get("model", "")))
 
 
-async def _read(document: ProjectDocument) -> StoredResponse:
+async def read_document(document: ProjectDocument) -> StoredResponse:
+    """Return the response that a document has."""
     content = await _in_thread_if(len(document.content) > INLINE_BYTES // 8, zlib.decompress, document.content)
     return StoredResponse(**json.loads(content), size=len(content))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from auth_billing.errors import StoreUnavailable
+from router.messages import Receipt
 from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
 from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
+from stored_objects.documents.runs import LogGroup, ResponseRun
 
 
 class DictDocumentStore:
@@ -90,7 +92,80 @@ class DictDocumentStore:
         return len(expired)
 
 
+class DictResponseRuns:
+    """`documents.runs.ResponseRuns` in a dictionary."""
+
+    def __init__(self, responses: DictDocumentStore) -> None:
+        self.responses = responses
+        self.runs: dict[str, ResponseRun] = {}
+        self.receipts: dict[str, list[Receipt]] = {}
+
+    async def begin(self, document: ProjectDocument, run: ResponseRun) -> None:
+        await self.responses.insert([document])
+        self.runs.setdefault(document.id, run)
+
+    async def append(self, groups: Sequence[LogGroup]) -> list[bool]:
+        return [self._append(each) for each in groups]
+
+    def _append(self, group: LogGroup) -> bool:
+        id, who = f"{group.response}/{group.number:08d}", (group.owner.organisation, group.owner.project)
+        document = ProjectDocument(id, *who, group.created, group.expires, group.content, parent=group.response)
+        return self.responses.records.setdefault(id, document) is document
+
+    async def log(self, owner: ProjectOwner, response: str, start: int) -> list[bytes]:
+        found = sorted(id for id, each in self.responses.records.items() if each.parent == response)
+        return [self.responses.records[id].content for id in found if int(id.partition("/")[2]) >= start]
+
+    async def renew(self, runner: str, responses: Collection[str], lease: float) -> dict[str, bool]:
+        held = [id for id in responses if self._holds(id, runner)]
+        for id in held:
+            self.runs[id] = replace(self.runs[id], lease=lease)
+        return {id: self.runs[id].cancelled for id in held}
+
+    async def cancel(self, owner: ProjectOwner, response: str) -> bool:
+        if not await self.is_running(owner, response):
+            return False
+        self.runs[response] = replace(self.runs[response], cancelled=True)
+        return True
+
+    async def is_running(self, owner: ProjectOwner, response: str) -> bool | None:
+        found = self.responses.records.get(response)
+        if found is None or found.owner != owner or response not in self.runs:
+            return None
+        return self.runs[response].lease > 0
+
+    async def abandoned(self, now: float, limit: int) -> list[str]:
+        return [id for id, run in self.runs.items() if 0 < run.lease < now][:limit]
+
+    async def claim(
+        self, response: str, runner: str, lease: float, now: float
+    ) -> tuple[ProjectDocument, ResponseRun] | None:
+        run = self.runs[response]
+        if not 0 < run.lease < now or response not in self.responses.records:
+            return None
+        self.runs[response] = replace(run, runner=runner, lease=lease, takeovers=run.takeovers + 1)
+        return self.responses.records[response], self.runs[response]
+
+    async def release(self, response: str, runner: str) -> None:
+        if self._holds(response, runner):
+            self.runs[response] = replace(self.runs[response], lease=1.0)
+
+    async def finish(self, response: str, runner: str, content: bytes, receipts: Sequence[Receipt]) -> bool:
+        if not self._holds(response, runner):
+            return False
+        self.runs[response] = replace(self.runs[response], lease=0.0, job=b"")
+        self.receipts[response] = list(receipts)
+        self.responses.records[response] = replace(self.responses.records[response], content=content)
+        return True
+
+    def _holds(self, response: str, runner: str) -> bool:
+        run = self.runs.get(response)
+        return run is not None and run.runner == runner and run.lease > 0 and response in self.responses.records
+
+
 def stored_documents(clock: Callable[[], float] = time.time, days: int = 30) -> StoredDocuments:
     """Project documents in memory."""
-    kinds = [ProjectDocuments(DictDocumentStore(), Retention(days), clock=clock) for _ in range(3)]
-    return StoredDocuments(*kinds)
+    responses = DictDocumentStore()
+    stores = (DictDocumentStore(), responses, DictDocumentStore())
+    first, second, third = (ProjectDocuments(each, Retention(days), clock=clock) for each in stores)
+    return StoredDocuments(first, second, third, DictResponseRuns(responses))

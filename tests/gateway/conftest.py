@@ -116,7 +116,7 @@ class Stage:
         return await self.client.post("/v1/completions", json={"model": MODEL, "prompt": prompt, **fields})
 
 
-QUICK = Timings(gap_retry_interval=0.01)
+QUICK = Timings(gap_retry_interval=0.01, answer_progress_interval=0.05, answer_scan_interval=0.05)
 """A scripted worker never sends lost replies again: requests fail soon."""
 
 SetStage = Callable[..., Awaitable[Stage]]

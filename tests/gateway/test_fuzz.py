@@ -58,6 +58,7 @@ OPERATIONS = [
     ("POST", "/v1/responses/input_tokens", MODEL),
     ("GET", "/v1/responses/{response_id}", None),
     ("DELETE", "/v1/responses/{response_id}", None),
+    ("POST", "/v1/responses/{response_id}/cancel", None),
     ("GET", "/v1/responses/{response_id}/input_items", None),
     ("POST", "/v1/messages", MODEL),
     ("POST", "/v1/messages/count_tokens", TOKENISER),

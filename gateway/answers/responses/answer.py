@@ -7,14 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from auth_billing.errors import AccountError
+from gateway.answers.responses.background_run import ErrorOf
 from gateway.answers.responses.events import ResponseEvents, event_frame
 from gateway.answers.responses.response_object import response_usage
 from gateway.errors import ClientDisconnected
 from gateway.jobs.generation import Generation
 from router.producer.errors import GenerationError
 
-ErrorOf = Callable[[Exception], dict[str, Any]]
-"""Returns `code` and `message` of a response's error for an exception."""
 Keep = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Stores an ended response object if it is to be stored; returns it, with `store` false if that failed."""
 

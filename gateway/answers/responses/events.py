@@ -33,6 +33,15 @@ class ResponseEvents:
     def begin(self) -> Iterator[Event]:
         """Yield the first events: the response is created, and in progress."""
         yield from self._numbered(self._of_response("created", "in_progress"))
+        yield from self.progress()
+
+    def queue(self) -> Iterator[Event]:
+        """Yield the first events of a background response: it is created, and queued."""
+        yield from self._numbered(self._of_response("created", "queued"))
+        yield from self._numbered(self._of_response("queued", "queued"))
+
+    def progress(self) -> Iterator[Event]:
+        """Yield the event that the response is in progress."""
         yield from self._numbered(self._of_response("in_progress", "in_progress"))
 
     def take(self, deltas: Iterable[Delta]) -> Iterator[Event]:
@@ -63,6 +72,14 @@ class ResponseEvents:
     def failed(self, error: dict[str, Any]) -> dict[str, Any]:
         """Return the response object of an answer that failed, with `code` and `message` of its error."""
         return self._response.ended("failed", self.output.items, self.output.steps, error=error)
+
+    def cancelled(self, usage: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the response object of an answer that was cancelled."""
+        return self._response.ended("cancelled", self.output.items, self.output.steps, usage=usage)
+
+    def unfinished(self, status: ResponseStatus) -> dict[str, Any]:
+        """Return the response object of an answer that goes on, with its output until now."""
+        return self._response.in_state(status, self.output.items, self.output.steps)
 
     def _of_response(self, what: str, status: ResponseStatus) -> list[Event]:
         response = self._response.in_state(status, self.output.items, self.output.steps)

@@ -38,7 +38,7 @@ class ResponseObject:
                 "created_at": int(time.time()),
                 "completed_at": None,
                 "status": "in_progress",
-                "background": False,
+                "background": bool(request.background),
                 "error": None,
                 "incomplete_details": None,
                 "instructions": request.instructions,
@@ -65,6 +65,18 @@ class ResponseObject:
                 **({} if request.conversation_id is None else {"conversation": {"id": request.conversation_id}}),
             }
         )
+
+    @classmethod
+    def begun(cls, response: Mapping[str, Any]) -> ResponseObject:
+        """Return a stored response as it was before it had any output."""
+        fresh: dict[str, Any] = {
+            "status": "queued",
+            "completed_at": None,
+            "error": None,
+            "incomplete_details": None,
+            "output": [],
+        }
+        return cls({name: each for name, each in response.items() if name not in ("usage", "steps")} | fresh)
 
     @property
     def id(self) -> str:

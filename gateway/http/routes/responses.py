@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -10,23 +12,29 @@ import msgspec
 import structlog
 from fastapi import APIRouter, Depends, Request, Response
 
+from auth_billing.access.principal import Principal
 from auth_billing.errors import RecordRefused, StoreUnavailable
-from gateway.answers.event_frames import compact
+from gateway.answers.event_frames import PING, compact
 from gateway.answers.responses.answer import response_frames, whole_response
+from gateway.answers.responses.background import AcceptedJob
+from gateway.answers.responses.background_reader import BackgroundReader
 from gateway.answers.responses.events import ResponseEvents
 from gateway.answers.responses.output import ResponseOutput
 from gateway.answers.responses.response_object import ResponseObject
+from gateway.errors import InvalidRequest
+from gateway.http import rate_limits
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedInputTokens, AuthorisedResponse, ChatCaller, CurrentGateway
+from gateway.http.dialect import OPENAI
 from gateway.http.gateway import Gateway
-from gateway.http.http_errors import error_body, http_error
+from gateway.http.http_errors import response_error
 from gateway.http.job_submission import submit
 from gateway.http.json_response import json_response
 from gateway.http.response_input import ResponseInput, owner_of, read_input, response_fields
 from gateway.http.routes.blobs import address_of
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.routes.organization.pagination import page_of, query_of
-from gateway.http.sse import EventStream
+from gateway.http.sse import EventStream, SharedEventStream
 from gateway.http.tokenisation import count_prompt_tokens
 from gateway.jobs.job_builder import Origin, build_chat_job
 from gateway.jobs.prompt_images import PromptImages
@@ -46,12 +54,9 @@ from gateway.openai.responses.translation import to_chat
 from router.messages import Job
 from stored_objects.documents.records import ProjectDocument, ProjectOwner
 from stored_objects.errors import DocumentNotFound
-from stored_objects.responses.responses import StoredResponse
+from stored_objects.responses.responses import StoredResponse, new_document
 
 router = APIRouter(route_class=IdempotentRoute)
-
-_ERROR_CODES = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
-"""Codes of a response's error by HTTP status; OpenAI's specification has a fixed list of them."""
 
 _log = structlog.get_logger(__name__)
 
@@ -73,8 +78,19 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
         images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, chat)
         admitted = await gateway.admission.admit(caller, chat)
         response_id = f"resp_{uuid.uuid4().hex}"
-        job = _named(build_chat_job(chat, admitted, Origin.of(gateway.settings), images), response_id)
+        origin = Origin.of(gateway.settings)
+        if body.background:
+            origin = replace(origin, deadline=time.time() + gateway.settings.max_background_seconds)
+        job = _named(build_chat_job(chat, admitted, origin, images), response_id)
         response = ResponseObject.of(response_id, body, model=admitted.model.name, service_class=admitted.service_class)
+        if body.background:
+            queued = StoredResponse(
+                response.in_state("queued"), to_stored(given.own, response_id), [each.id for each in given.context]
+            )
+            (document,) = gateway.documents.responses.created(owner_of(caller), await new_document(queued))
+            accepted = AcceptedJob(admitted, job, rate_limits.allowance_of(request))
+            await gateway.background.start(document, accepted)
+            return _background_stream(request, gateway, caller, queued) if body.stream else _json(queued.response)
         output = ResponseOutput(
             response_id,
             partial(address_of, request),
@@ -106,15 +122,40 @@ async def retrieve_response(
     response_id: str,
     caller: ChatCaller,
     gateway: CurrentGateway,
-    _query: Annotated[ResponseQuery, Depends(query_of(ResponseQuery))],
+    request: Request,
+    query: Annotated[ResponseQuery, Depends(query_of(ResponseQuery))],
 ) -> Response:
-    """Return a stored response of the caller's project (`GET /v1/responses/{response_id}`)."""
+    """Return a stored response of the caller's project; with `stream`, the events of a background response.
+
+    Answers `GET /v1/responses/{response_id}`.
+    """
+    stored = await gateway.responses.find(owner_of(caller), response_id)
+    if not query.stream:
+        return _json(await _reader(request, gateway, caller).current(stored))
+    _check_background(stored, "stream")
+    return _background_stream(request, gateway, caller, stored, query.starting_after)
+
+
+@router.post("/v1/responses/{response_id}/cancel", **document_route(ModelResponse))
+async def cancel_response(response_id: str, request: Request, caller: ChatCaller, gateway: CurrentGateway) -> Response:
+    """Cancel a background response; one that has ended is returned as it is.
+
+    Answers `POST /v1/responses/{response_id}/cancel`.
+    """
+    stored = await gateway.responses.find(owner_of(caller), response_id)
+    _check_background(stored, "response_id")
+    await _reader(request, gateway, caller).cancel(response_id)
     return _json((await gateway.responses.find(owner_of(caller), response_id)).response)
 
 
 @router.delete("/v1/responses/{response_id}", **document_route(DeletedResponse))
-async def delete_response(response_id: str, caller: ChatCaller, gateway: CurrentGateway) -> Response:
-    """Delete a stored response of the caller's project, with its items (`DELETE /v1/responses/{response_id}`)."""
+async def delete_response(response_id: str, request: Request, caller: ChatCaller, gateway: CurrentGateway) -> Response:
+    """Delete a stored response of the caller's project, with its items; one that is being written is cancelled first.
+
+    Answers `DELETE /v1/responses/{response_id}`.
+    """
+    await gateway.responses.find(owner_of(caller), response_id)
+    await _reader(request, gateway, caller).cancel(response_id)
     await gateway.responses.delete(owner_of(caller), response_id)
     return json_response(DeletedResponse(id=response_id))
 
@@ -135,10 +176,21 @@ async def list_input_items(
     return json_response(page_of(InputItemList, items if query.order == "asc" else items[::-1], query))
 
 
-def response_error(error: Exception) -> dict[str, Any]:
-    """Return `code` and `message` of a response's error for the exception that ended it."""
-    code = _ERROR_CODES.get(http_error(error).status, "server_error")
-    return {"code": code, "message": error_body(error)["error"]["message"]}
+def _reader(request: Request, gateway: Gateway, caller: Principal) -> BackgroundReader:
+    return BackgroundReader(gateway.background, gateway.responses, owner_of(caller), partial(address_of, request))
+
+
+def _background_stream(
+    request: Request, gateway: Gateway, caller: Principal, stored: StoredResponse, starting_after: int | None = None
+) -> Response:
+    frames = _reader(request, gateway, caller).frames(stored, starting_after, gateway.stopping)
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    return SharedEventStream(gateway, frames, headers, lambda: PING, OPENAI)
+
+
+def _check_background(stored: StoredResponse, param: str) -> None:
+    if not stored.response["background"]:
+        raise InvalidRequest("Only responses that were created with 'background' have this.", param=param)
 
 
 async def _keep(

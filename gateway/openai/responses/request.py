@@ -165,7 +165,6 @@ class ResponseRequest(PromptFields):
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
         **PromptFields.not_offered,
-        "background": Refused("responses are generated while their client waits", (False,)),
         "moderation": Refused("nothing is moderated"),
         "context_management": Refused("nothing is compacted", ([],)),
     }
@@ -183,6 +182,9 @@ class ResponseRequest(PromptFields):
     """It limits calls of built-in tools, which there are none of; an assistant has a limit of its own."""
     include: Annotated[list[str], Field(max_length=32)] | None = None
     """`message.output_text.logprobs` adds log probabilities; other values are ignored."""
+    background: bool | None = None
+    """Generate the response while no client waits: it is answered at once, with the status `queued`, and goes on after
+    the death of its gateway; needs `store`, and excludes `conversation`."""
     stream: bool | None = None
     """Send the events of the response as Server-Sent Events while it is generated."""
     stream_options: ResponseStreamOptions | None = None
@@ -228,6 +230,10 @@ class ResponseRequest(PromptFields):
     def _consistent(self) -> Self:
         if self.stream_options is not None and not self.stream:
             raise conflict("stream_options", "it is only allowed when 'stream' is true")
+        if self.background and not self.stores:
+            raise conflict("background", "it needs 'store'")
+        if self.background and self.conversation is not None:
+            raise conflict("background", "responses in the background can't extend a conversation")
         return self
 
     @property

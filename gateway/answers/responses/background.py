@@ -1,0 +1,274 @@
+"""Runs background responses, which outlive their clients and gateways, and takes over those of gateways that died.
+
+The gateway that accepts a response holds the lease of its run and writes the deltas of its job to the run's log, in
+groups; readers see what is in the log only, so that a successor has it too. A gateway that claims an abandoned run
+seals the log with an empty group and submits a job that continues after the logged deltas. Receipts are withheld until
+the ended response is stored with them, as for requests with an idempotency key (`gateway/jobs/keyed_billing.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from auth_billing.access.principal import Principal
+from auth_billing.errors import AccountError, RateLimitExceeded, StoreUnavailable
+from auth_billing.rate_limits.limiter import Allowance, RateLimiter
+from gateway.admission.controller import AdmittedRequest
+from gateway.admission.model_catalogue import ModelCatalogue
+from gateway.answers.responses.background_run import BackgroundRun, ErrorOf, LogWriter
+from gateway.errors import ClientDisconnected, GatewayError, ServerShutdown
+from gateway.jobs.keyed_billing import KeyedBilling
+from gateway.jobs.submission import JobSubmission
+from router.errors import PublishError
+from router.messages import Job
+from router.messages.codec import JOBS, encode
+from router.producer.errors import DeadlinePassed, GenerationError, NotContinuable
+from router.producer.job_output import JobOutput
+from router.timings import Timings
+from stored_objects.documents.records import ProjectDocument
+from stored_objects.documents.runs import ResponseRun, ResponseRuns
+from stored_objects.image_results import BlobAddress
+from stored_objects.responses.responses import read_document
+
+MAX_TAKEOVERS = 16
+"""Runs that are claimed in one scan, at most."""
+BEGIN_TIMEOUT = 60.0
+"""Seconds in which a worker must begin a job that continues a response."""
+RECEIPT_TIMEOUT = 60.0
+"""Seconds that the end of a run waits for the confirm of its receipts."""
+STOP_TIMEOUT = 5.0
+"""Seconds that `close` waits until runs are given up."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class BackgroundServices:
+    """The services that all background responses of a gateway use."""
+
+    runs: ResponseRuns
+    jobs: JobSubmission
+    catalogue: ModelCatalogue
+    limits: RateLimiter
+    address: BlobAddress
+    timings: Timings
+    gateway_id: str
+    error_of: ErrorOf
+
+
+class AcceptedJob(NamedTuple):
+    """A job to submit for a response: its admission, and the rate limits that have counted it."""
+
+    admitted: AdmittedRequest
+    job: Job
+    allowance: Allowance
+
+
+class BackgroundResponses:
+    """The background responses that one gateway process writes; `run` must be running while the process serves."""
+
+    def __init__(self, services: BackgroundServices) -> None:
+        self.runs = services.runs
+        self.runner = secrets.token_hex(12)
+        """Name of this process as the holder of leases."""
+        self._services = services
+        self._timings = services.timings
+        self._log = LogWriter(services.runs)
+        self._running: dict[str, BackgroundRun] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    def running(self, response_id: str) -> BackgroundRun | None:
+        """Return the run of a response that this process writes; `None` if it does not."""
+        return self._running.get(response_id)
+
+    async def start(self, document: ProjectDocument, accepted: AcceptedJob) -> None:
+        """Submit the job of a new response, store the response's `document`, and go on in the background.
+
+        Raises:
+            AccountError, PublishError, GenerationError: The job can't be paid for or queued; nothing is stored.
+        """
+        principal, allowance = accepted.admitted.principal, accepted.allowance
+        stored = ResponseRun(self.runner, self._lease, encode(accepted.job), principal.key_id, principal.user)
+        run = BackgroundRun(document, await read_document(document), self._services.address, self._log)
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        allowance.retain()
+        self._spawn(self._first(run, stored, accepted, begun))
+        await asyncio.shield(begun)
+
+    def cancel(self, response_id: str) -> None:
+        """Stop generating a response that this process writes, because its client has cancelled it."""
+        if (run := self._running.get(response_id)) is not None:
+            run.abandon(ClientDisconnected())
+
+    async def run(self) -> None:
+        """Renew leases and write logs, and take over the runs of processes that died, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._log.run())
+            tasks.create_task(self._renew())
+            tasks.create_task(self._scan())
+
+    async def close(self) -> None:
+        """Give up all runs at shutdown, so that another process claims them at once."""
+        self._stopping = True
+        for run in list(self._running.values()):
+            run.abandon(ServerShutdown())
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=STOP_TIMEOUT)
+
+    @property
+    def _lease(self) -> float:
+        return time.time() + self._timings.answer_lease
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._timings.answer_progress_interval)
+            if not (runs := list(self._running.values())):
+                continue
+            try:
+                held = await self.runs.renew(self.runner, [run.id for run in runs], self._lease)
+            except StoreUnavailable as error:
+                _log.warning("leases of background responses not renewed", reason=str(error))
+                continue
+            for run in runs:
+                if run.ended:
+                    continue
+                if run.id not in held:
+                    run.lose()
+                elif held[run.id]:
+                    run.abandon(ClientDisconnected())
+
+    async def _scan(self) -> None:
+        while not self._stopping:
+            try:
+                for each in await self.runs.abandoned(time.time(), MAX_TAKEOVERS):
+                    claimed = await self.runs.claim(each, self.runner, self._lease, time.time())
+                    if claimed is not None:
+                        self._spawn(self._take_over(*claimed))
+            except StoreUnavailable as error:
+                _log.warning("can't search for abandoned responses", reason=str(error))
+            await asyncio.sleep(self._timings.answer_scan_interval)
+
+    async def _first(
+        self, run: BackgroundRun, stored: ResponseRun, accepted: AcceptedJob, begun: asyncio.Future[None]
+    ) -> None:
+        async def begin() -> None:
+            await self.runs.begin(run.document, stored)
+            begun.set_result(None)
+
+        try:
+            await self._generate(run, accepted, begin)
+        except Exception as error:  # noqa: BLE001 - raised in the request that waits for the beginning
+            if not begun.done():
+                begun.set_exception(error)
+            else:
+                _log.exception("a background response broke", response=run.id)
+        finally:
+            accepted.allowance.close()
+
+    async def _take_over(self, document: ProjectDocument, stored: ResponseRun) -> None:
+        run = BackgroundRun(document, await read_document(document), self._services.address, self._log)
+        self._running[run.id] = run  # so that its lease is renewed
+        first = JOBS.decode(stored.job)
+        principal = Principal(
+            stored.key_id, document.organisation, first.cache_salt, project=document.project, user=stored.user
+        )
+        allowance = self._services.limits.allowance(principal)
+        try:
+            await run.recover(self.runs)
+            job, error = self._continued(run, first, stored)
+            if error is None:
+                _log.info("took over a background response", response=run.id, tokens=run.tokens)
+                await allowance.enter()
+                model = self._services.catalogue.find(job.model, principal.models)
+                admitted = AdmittedRequest(principal, model, job.service_class, job.begin_by)
+                await self._generate(run, AcceptedJob(admitted, job, allowance))
+            else:
+                await self._end(run, KeyedBilling(run.id), error)
+        except (GatewayError, PublishError, RateLimitExceeded, StoreUnavailable) as failure:
+            _log.warning("a background response is not continued yet", response=run.id, reason=str(failure))
+        except AccountError as failure:
+            await self._end(run, KeyedBilling(run.id), failure)
+        except Exception:  # noqa: BLE001 - its lease expires, and it is tried again until its deadline
+            _log.exception("a background response broke", response=run.id)
+        finally:
+            self._forget(run)
+            allowance.close()
+
+    def _continued(self, run: BackgroundRun, first: Job, stored: ResponseRun) -> tuple[Job, Exception | None]:
+        """Return the job that continues a run after what its log has, and why it is not to be continued, if so."""
+        output = JobOutput.of(first)
+        for delta in run.recovered:
+            output.accept(delta)
+        error: Exception | None = None
+        if stored.cancelled:
+            error = ClientDisconnected()
+        elif time.time() > first.deadline:
+            error = DeadlinePassed()
+        elif not output.resumable:
+            error = NotContinuable()
+        changes = {
+            "id": f"{run.id}-{stored.takeovers}",
+            "reply_to": self._services.gateway_id,
+            "begin_by": min(time.time() + BEGIN_TIMEOUT, first.deadline),
+        }
+        return msgspec.structs.replace(first, **changes, **output.resume_point._asdict()), error
+
+    async def _generate(
+        self, run: BackgroundRun, accepted: AcceptedJob, begin: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Submit a run's job, and write its answer to the log until the end, which is stored with the receipts."""
+        keyed, (admitted, job, allowance) = KeyedBilling(run.id), accepted
+        error: Exception | None = None
+        begun = False
+        try:
+            async with self._services.jobs.submit(admitted, [job], allowance, streamed=True, keyed=keyed) as generation:
+                if begin is not None:
+                    await begin()
+                begun = True
+                self._running[run.id] = run
+                run.generate(generation)
+                try:
+                    async for batch in generation.batches():
+                        run.add([delta for _, delta in batch])
+                except (GenerationError, AccountError) as failure:
+                    error = failure
+                run.used(generation)
+        finally:
+            if not begun:
+                await keyed.settle(0.0, pays=False)
+        try:
+            await self._end(run, keyed, error)
+        finally:
+            self._forget(run)
+
+    async def _end(self, run: BackgroundRun, keyed: KeyedBilling, error: Exception | None) -> None:
+        """Store the end of a run with its receipts, unless the run is lost or given up; then publish them."""
+        if isinstance(error, ServerShutdown):
+            await run.flushed()
+            self._forget(run)
+            with suppress(StoreUnavailable):
+                await self.runs.release(run.id, self.runner)
+            await keyed.settle(0.0, pays=False)
+            return
+        held = await run.store_end(self.runs, self.runner, keyed.receipts, error, self._services.error_of)
+        await keyed.settle(RECEIPT_TIMEOUT, pays=held)
+
+    def _forget(self, run: BackgroundRun) -> None:
+        if self._running.get(run.id) is run:
+            del self._running[run.id]
+        run.changed()

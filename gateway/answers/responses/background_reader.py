@@ -1,0 +1,97 @@
+"""Reads the events of a background response: from the run in this process, else from its log in the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+from gateway.answers.event_frames import DONE
+from gateway.answers.responses.background import BackgroundResponses
+from gateway.answers.responses.background_run import decoded, events_of
+from gateway.answers.responses.events import event_frame
+from gateway.answers.responses.output import Event
+from router.messages import Delta
+from stored_objects.documents.records import ProjectOwner
+from stored_objects.image_results import BlobAddress
+from stored_objects.responses.responses import StoredResponse, StoredResponses
+
+POLL_INTERVAL = 0.25
+"""Seconds between two reads of the log of a response that another process writes."""
+CHANGE_TIMEOUT = 1.0
+"""Longest wait in seconds for a change of a run in this process."""
+END_TIMEOUT = 15.0
+"""Longest wait in seconds for the end of a cancelled response."""
+OPEN = ("queued", "in_progress")
+"""States of a response that is being written."""
+
+
+class BackgroundReader:
+    """Reads the background responses of one owner."""
+
+    def __init__(
+        self, background: BackgroundResponses, responses: StoredResponses, owner: ProjectOwner, address: BlobAddress
+    ) -> None:
+        self._background = background
+        self._responses = responses
+        self._owner = owner
+        self._address = address
+
+    async def current(self, stored: StoredResponse) -> dict[str, Any]:
+        """Return a stored response with its output until now."""
+        if stored.response["status"] not in OPEN:
+            return stored.response
+        events, groups = events_of(stored, self._address), await self._log(stored.id, 0)
+        for _ in events.take(delta for group in groups for delta in group):
+            pass
+        return events.unfinished("in_progress" if groups else "queued")
+
+    async def frames(
+        self, stored: StoredResponse, starting_after: int | None, stopping: asyncio.Event
+    ) -> AsyncIterator[bytes]:
+        """Yield the event frames of a response with numbers above `starting_after`, until its end or `stopping`."""
+        events, number = events_of(stored, self._address), 0
+        after = -1 if starting_after is None else starting_after
+        yield _encoded(events.queue(), after)
+        while not stopping.is_set():
+            run = self._background.running(stored.id)
+            version = 0 if run is None else run.version
+            ended = not await self._is_running(stored.id)
+            groups = await self._log(stored.id, number)
+            if (groups or ended) and not number:
+                yield _encoded(events.progress(), after)
+            number += len(groups)
+            yield _encoded(events.take(delta for group in groups for delta in group), after)
+            if ended:
+                final = (await self._responses.find(self._owner, stored.id)).response
+                yield _encoded(events.break_off(), after) + _encoded(events.end(final), after) + DONE.encode()
+                return
+            if run is None:
+                await asyncio.sleep(POLL_INTERVAL)
+            else:
+                await run.wait_for_change(version, CHANGE_TIMEOUT)
+
+    async def cancel(self, response_id: str) -> None:
+        """Cancel a response, and wait for its end; does nothing if it has ended."""
+        if not await self._background.runs.cancel(self._owner, response_id):
+            return
+        self._background.cancel(response_id)
+        async with asyncio.timeout(END_TIMEOUT):
+            while await self._is_running(response_id):  # noqa: ASYNC110 - another process may write it
+                await asyncio.sleep(POLL_INTERVAL / 2)
+
+    async def _is_running(self, response_id: str) -> bool:
+        run = self._background.running(response_id)
+        if run is not None and not run.lost:
+            return not run.ended
+        return bool(await self._background.runs.is_running(self._owner, response_id))
+
+    async def _log(self, response_id: str, start: int) -> list[list[Delta]]:
+        run = self._background.running(response_id)
+        if run is not None and not run.lost and run.logged:
+            return run.logged[start:]
+        return [decoded(group) for group in await self._background.runs.log(self._owner, response_id, start)]
+
+
+def _encoded(events: Iterable[Event], after: int) -> bytes:
+    return "".join(event_frame(event) for event in events if event["sequence_number"] > after).encode("ascii")

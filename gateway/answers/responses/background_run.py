@@ -1,0 +1,249 @@
+"""One run of a background response in the gateway that writes it, and the writer of all runs' logs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import structlog
+
+from auth_billing.errors import RecordRefused, StoreUnavailable
+from gateway.answers.responses.events import ResponseEvents
+from gateway.answers.responses.output import ResponseOutput
+from gateway.answers.responses.response_object import ResponseObject, response_usage
+from gateway.errors import ClientDisconnected
+from gateway.jobs.generation import Generation
+from router.messages import Delta, Receipt
+from router.producer.errors import GenerationError
+from runtime.retry import Backoff
+from stored_objects.documents.records import ProjectDocument
+from stored_objects.documents.runs import LogGroup, ResponseRuns
+from stored_objects.image_results import BlobAddress
+from stored_objects.responses.responses import StoredResponse, new_document
+
+ErrorOf = Callable[[Exception], dict[str, Any]]
+"""Returns `code` and `message` of a response's error for an exception."""
+WRITE_INTERVAL = 0.05
+"""Seconds between two writes of the runs' output to their logs."""
+
+_DELTAS = msgspec.json.Decoder(list[Delta])
+
+_log = structlog.get_logger(__name__)
+
+
+def encoded(deltas: Sequence[Delta]) -> bytes:
+    """Encode the deltas of a group, without the ids of their job and attempt."""
+    return msgspec.json.encode([msgspec.structs.replace(each, job_id="", attempt_id="") for each in deltas])
+
+
+def decoded(group: bytes) -> list[Delta]:
+    """Decode the deltas of a group."""
+    return _DELTAS.decode(group)
+
+
+def events_of(stored: StoredResponse, address: BlobAddress) -> ResponseEvents:
+    """Return the events of a stored background response from its beginning; equal deltas give equal events."""
+    response = ResponseObject.begun(stored.response)
+    tools = stored.response["tools"]
+    output = ResponseOutput(
+        stored.id,
+        address,
+        first_item=len(stored.items),
+        custom_tools=frozenset(tool["name"] for tool in tools if tool["type"] == "custom"),
+        summarises=stored.response["reasoning"]["summary"] is not None,
+    )
+    return ResponseEvents(response, output)
+
+
+class BackgroundRun:
+    """The run of one response while this process holds it: its output, and what of it is in the log."""
+
+    def __init__(self, document: ProjectDocument, stored: StoredResponse, address: BlobAddress, log: LogWriter) -> None:
+        self.document = document
+        self.stored = stored
+        self.recovered: list[Delta] = []
+        """Deltas that the log had when this process claimed the run."""
+        self.pending: list[Delta] = []
+        """Deltas that are not in the log yet."""
+        self.logged: list[list[Delta]] = []
+        """Groups of the log."""
+        self.lost = False
+        self.ended = False
+        """Whether the ended response is stored."""
+        self.version = 0
+        """Number of changes that readers may wait for."""
+        self._events = events_of(stored, address)
+        self._log = log
+        self._usage: dict[str, Any] = {}
+        self._generation: Generation | None = None
+        self._abandoned: GenerationError | None = None
+        self._changed = asyncio.Event()
+
+    @property
+    def id(self) -> str:
+        """Id of the response."""
+        return self.document.id
+
+    @property
+    def tokens(self) -> int:
+        """Number of positions that the log had when this process claimed the run."""
+        return sum(delta.positions for delta in self.recovered)
+
+    def add(self, deltas: Sequence[Delta]) -> None:
+        """Add deltas to the output, to be written to the log."""
+        for _ in self._events.take(deltas):
+            pass  # readers make the events again from the log
+        self.pending += deltas
+        if self.pending:
+            self._log.add(self)
+
+    def used(self, generation: Generation) -> None:
+        """Record the usage that the response reports."""
+        usage = generation.usage if generation.finished else generation.usage_so_far
+        self._usage = response_usage(usage, generation.parts)
+
+    def lose(self) -> None:
+        """Stop generating because another process has the run, or the response was deleted."""
+        self.lost = True
+        self.abandon(ClientDisconnected())
+
+    def generate(self, generation: Generation) -> None:
+        """Set the generation of the answer, which ends at once if the run was to stop before."""
+        self._generation = generation
+        generation.deliver(self.recovered)
+        if self._abandoned is not None:
+            generation.abandon(self._abandoned)
+
+    def abandon(self, error: GenerationError) -> None:
+        """Stop generating; the run ends with `error`."""
+        self._abandoned = error
+        if self._generation is not None:
+            self._generation.abandon(error)
+
+    def changed(self) -> None:
+        """Wake the readers in this process, because the log has grown or the run has ended."""
+        self.version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait_for_change(self, version: int, seconds: float) -> None:
+        """Wait at most `seconds` until the log has grown since `version`, or the run has ended."""
+        if self.version != version:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def recover(self, runs: ResponseRuns) -> None:
+        """Seal the log against its earlier writer, and read the deltas that it has."""
+        while True:
+            self.logged += map(decoded, await runs.log(self.document.owner, self.id, len(self.logged)))
+            if (await runs.append([self.group([])]))[0]:
+                self.logged.append([])
+                break
+        self.recovered = [delta for group in self.logged for delta in group]
+        for _ in self._events.take(self.recovered):
+            pass
+
+    def group(self, deltas: Sequence[Delta]) -> LogGroup:
+        """Return the next group of the log."""
+        created = self.document.created
+        return LogGroup(self.id, self.document.owner, len(self.logged), encoded(deltas), created, self.document.expires)
+
+    async def flushed(self) -> None:
+        """Wait until all output is in the log, or the run is lost."""
+        while self.pending and not self.lost:
+            await self.wait_for_change(self.version, 1.0)
+
+    async def store_end(
+        self,
+        runs: ResponseRuns,
+        runner: str,
+        receipts: Sequence[Receipt],
+        error: Exception | None,
+        error_of: ErrorOf,
+    ) -> bool:
+        """Store the ended response with the `receipts` of its job; return false if the run is lost."""
+        await self.flushed()
+        backoff = Backoff()
+        response = self._ended(error, error_of)
+        while not self.lost:
+            content = (await new_document(replace(self.stored, response=response))).content
+            try:
+                self.ended = await runs.finish(self.id, runner, content, receipts)
+                self.lost = not self.ended
+                return self.ended
+            except RecordRefused:
+                response = {**response, "output": [], "steps": []}
+            except StoreUnavailable as failure:
+                _log.warning("the end of a response was not stored, retrying", response=self.id, reason=str(failure))
+                await backoff.sleep()
+        return False
+
+    def _ended(self, error: Exception | None, error_of: ErrorOf) -> dict[str, Any]:
+        if error is None:
+            return self._events.finished(self._usage, int(time.time()))
+        for _ in self._events.break_off():
+            pass
+        if isinstance(error, ClientDisconnected):
+            return self._events.cancelled(self._usage or None)
+        return self._events.failed(error_of(error))
+
+
+class LogWriter:
+    """Writes the output of all runs of one process to their logs, one write at a time."""
+
+    def __init__(self, runs: ResponseRuns) -> None:
+        self._runs = runs
+        self._waiting: dict[str, BackgroundRun] = {}
+        self._woken = asyncio.Event()
+
+    def add(self, run: BackgroundRun) -> None:
+        """Have the pending output of `run` written soon."""
+        self._waiting[run.id] = run
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Write pending output at intervals until cancelled; while the store does not answer, retry."""
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            waiting, self._waiting = self._waiting, {}
+            await self._write([run for run in waiting.values() if run.pending and not run.lost])
+            await asyncio.sleep(WRITE_INTERVAL)
+
+    async def _write(self, runs: Sequence[BackgroundRun]) -> None:
+        if not runs:
+            return
+        counts = [len(run.pending) for run in runs]
+        groups = [run.group(run.pending) for run in runs]
+        try:
+            stored: list[bool | None] = [*await self._runs.append(groups)]
+        except StoreUnavailable as error:
+            _log.warning("output of background responses not stored, retrying", reason=str(error))
+            stored = [await self._is_stored(group) for group in groups]
+        for run, count, is_stored in zip(runs, counts, stored, strict=True):
+            if is_stored is None:
+                self.add(run)
+            elif is_stored:
+                run.logged.append(run.pending[:count])
+                del run.pending[:count]
+                if run.pending:
+                    self.add(run)
+            else:
+                run.lose()
+            run.changed()
+
+    async def _is_stored(self, group: LogGroup) -> bool | None:
+        """Return whether a group is in its log after a write with unknown outcome; `None`: it is not, or not known."""
+        try:
+            found = await self._runs.log(group.owner, group.response, group.number)
+        except StoreUnavailable:
+            return None
+        return found[0] == group.content if found else None
