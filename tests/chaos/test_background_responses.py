@@ -62,7 +62,7 @@ async def test_a_background_stream_goes_on_after_gateway_and_worker_were_killed(
             "background": True,
             "stream": True,
         }
-        await reader.read(await first.responses.create(**asked, background=True, stream=True), deltas=10)
+        await reader.read(await first.responses.create(**asked), deltas=10)
         kill(stack, worker_at_work(stack))
         kill(stack, "gateway-1")
         await stack.supervisor["gateway-1"].stop()  # and it is not restarted
