@@ -84,6 +84,7 @@ class TextProcessor:
         self.reads_images = False
         self.bounds = prompt_bounds(tokenizer, template)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
+        self._tokenisation = ThreadPoolExecutor(1, thread_name_prefix="tokenisation")  # free, so prompts do not wait
         self._sandbox = GrammarSandbox(Vocabulary(tokenizer.bytes_of, frozenset(tokenizer.controls.ids)))
 
     @classmethod
@@ -112,6 +113,7 @@ class TextProcessor:
         """Stop the tokeniser threads and the grammar sandbox process."""
         self._sandbox.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._tokenisation.shutdown(wait=False, cancel_futures=True)
 
     async def prepare(self, job: Job, request_id: str, limits: ModelLimits) -> GenerationRequest:
         """Turn a generation job into its engine request: render and tokenise the prompt, validate options and grammar.
@@ -136,7 +138,7 @@ class TextProcessor:
         return request
 
     async def tokenise(self, job: Job, prompt: TokenisationPrompt, limits: ModelLimits) -> TokenList:
-        """Return what the prompt of a tokenisation job requests; a long one is tokenised in a thread.
+        """Return what the prompt of a tokenisation job requests; a long one is tokenised in a thread for such jobs.
 
         Raises:
             PromptRejected: the model can't process the prompt.
@@ -146,7 +148,7 @@ class TextProcessor:
         if _is_short(source):
             return self._tokens(source, prompt, limits, images)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._tokens, source, prompt, limits, images)
+        return await loop.run_in_executor(self._tokenisation, self._tokens, source, prompt, limits, images)
 
     def _tokens(self, source: Job, prompt: TokenisationPrompt, limits: ModelLimits, images: PromptImages) -> TokenList:
         if isinstance(prompt.source, TokenPrompt):

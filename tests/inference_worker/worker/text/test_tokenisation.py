@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -69,6 +71,27 @@ async def test_more_ids_than_a_message_holds_are_only_counted(monkeypatch: pytes
     with pytest.raises(PromptRejected):
         await tokens_of(TokenisationPrompt(source=TextPrompt("abcdefgh")))
     assert (await tokens_of(TokenisationPrompt(source=TextPrompt("abcdefgh"), count_only=True))).count > 3
+
+
+async def test_prompts_do_not_wait_for_tokenisations(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, released = counting_text(), threading.Event()
+    encode = text.tokenizer.encode
+
+    def slow(given: str, *, special_tokens: bool = True) -> list[int]:
+        if given.startswith("b"):
+            released.wait(10)
+        return encode(given, special_tokens=special_tokens)
+
+    monkeypatch.setattr(text.tokenizer, "encode", slow)
+    prompt = TokenisationPrompt(source=TextPrompt("b" * LONG), count_only=True)
+    async with asyncio.TaskGroup() as tasks:
+        waiting = [tasks.create_task(text.tokenise(make_job("t", prompt=prompt), prompt, LIMITS)) for _ in range(8)]
+        await asyncio.sleep(0)
+        try:
+            await text.prepare(make_job("j", prompt=TextPrompt("a" * LONG)), "r", LIMITS)
+            assert not any(each.done() for each in waiting)
+        finally:
+            released.set()
 
 
 async def test_an_embedding_model_s_tokenizer(tmp_path: Path) -> None:
