@@ -36,6 +36,22 @@ Prompts are random token ids, seeded and never repeated. Answers are greedy and 
 every engine generates the same number of tokens; a small model repeats itself in such answers.
 """
 
+_SEARCHES = (
+    "by a process reward model of the generator's size, with 4 expansions of each path: as one request with"
+    " `test_time_compute`, and as a client's loop of requests to Headrace and to two servers of vLLM. All generate the"
+    " same number of tokens. KV MiB, in results that have it: the most that requests held at once, in whole blocks;"
+    " blocks that are cached and that no request holds are free, at both. Verifier tokens per new: tokens that the"
+    " verifier computed, with those of questions and step tags, over the tokens generated."
+)
+_BFLOAT16 = (
+    "Headrace's generator has 4-bit weights as by default, vLLM's and the verifiers bfloat16. The worker of Headrace's"
+    " verifier had one thread."
+)
+_8_BITS = (
+    "Headrace's generator has 4-bit weights and 8-bit activations, its verifier 8-bit weights and activations; vLLM's"
+    " models are in bfloat16."
+)
+
 SECTIONS = {
     "peers-engine": (
         "Engines side by side",
@@ -126,16 +142,12 @@ SECTIONS = {
         " whose rewrite names what they refer to. Changed: share of stand-alone questions that were changed. A model's"
         " rewrite is checked by the rules, which replace it where it lost the entity.",
     ),
-    "search-speed": (
-        "Searches",
-        "Seconds of one beam search by a process reward model of the generator's size, with 4 expansions of each path:"
-        " as one request with `test_time_compute`, and as a client's loop of requests to Headrace and to two servers of"
-        " vLLM. All generate the same number of tokens; Headrace's generator has 4-bit weights as by default, vLLM's"
-        " and the verifiers bfloat16. The worker of Headrace's verifier had one thread.",
-    ),
-    "search-speed-fast": (
-        "Searches by the fast setting",
-        "The same, with 8-bit activations of Headrace's generator, and a verifier of 8-bit weights and activations.",
+    "search-speed": ("Searches", f"One beam search {_SEARCHES} {_BFLOAT16}"),
+    "search-speed-fast": ("Searches by the fast setting", f"One beam search {_SEARCHES} {_8_BITS}"),
+    "search-speed-concurrent": ("Concurrent searches", f"Beam searches at once, {_SEARCHES} {_BFLOAT16}"),
+    "search-speed-fast-concurrent": (
+        "Concurrent searches by the fast setting",
+        f"Beam searches at once, {_SEARCHES} {_8_BITS}",
     ),
     "search-memory": (
         "Memory of generator and verifier",

@@ -282,6 +282,8 @@ class EngineLoad(msgspec.Struct, omit_defaults=True, kw_only=True, tag="load"):
     kv_blocks_used: int = 0
     """Blocks held by live sequences (cached but unreferenced ones are free)."""
     kv_blocks_total: int = 0
+    kv_blocks_peak: int = 0
+    """Most blocks that live sequences held at once since the engine process started."""
     kv_slots_held: int = 0
     """Token positions in the used blocks."""
     kv_tokens_held: int = 0
@@ -316,6 +318,8 @@ class Ready(_Message, frozen=True, kw_only=True, tag="ready"):
     attention: str
     eos_token_ids: list[int]
     quantization: str = "none"
+    kv_block_bytes: int = 0
+    """Bytes of a KV block in all layers; 0 without a paged KV cache."""
     dimensions: int = 0
     """Length of the vectors of an embedding engine, else 0."""
     image_sizes: list[str] = []

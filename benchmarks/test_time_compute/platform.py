@@ -14,6 +14,8 @@ from openai import OpenAI
 
 from benchmarks.client import Endpoint
 from benchmarks.servers import START_TIMEOUT, ServerFailed, headrace_in, running_process
+from infra.home.home import Home
+from infra.home.process_records import ProcessRecords
 from infra.launcher.readiness import free_port
 
 VERIFIER = "verifier"
@@ -22,10 +24,15 @@ VERIFIER = "verifier"
 
 @dataclass(frozen=True)
 class Platform:
-    """A running platform: the endpoint of its API with the generating model, and a client of it."""
+    """A running platform: the endpoint of its API with the generating model, and a client of it.
+
+    Attributes:
+        metrics: addresses of the metrics of the generator's worker and, if there is one, of the verifier's.
+    """
 
     endpoint: Endpoint
     client: OpenAI
+    metrics: tuple[str, ...] = ()
 
     @property
     def model(self) -> str:
@@ -49,18 +56,25 @@ def searching_platform(
         variables = {"HEADRACE_RABBITMQ_PORT": str(broker), "HEADRACE_MAX_WAIT": "600", **(settings or {})}
         with headrace_in(home, model, variables) as endpoint:
             client = OpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key, timeout=600, max_retries=0)
-            platform = Platform(endpoint, client)
+            metrics = (_generator_metrics(home),)
             if verifier is None:
-                yield platform
+                yield Platform(endpoint, client, metrics)
                 return
-            with _verifier_worker(home, broker, verifier, options):
+            with _verifier_worker(home, broker, verifier, options) as verifier_metrics:
                 _wait_until_listed(client)
-                yield platform
+                yield Platform(endpoint, client, (*metrics, verifier_metrics))
+
+
+def _generator_metrics(home: Path) -> str:
+    """Return the address of the metrics of the worker that the launcher of `home` started."""
+    records = ProcessRecords(Home(home).run).all()
+    status = next(record.status_url for record in records if record.name.startswith("worker"))
+    return status.removesuffix("/status") + "/metrics"
 
 
 @contextmanager
-def _verifier_worker(home: Path, broker: int, verifier: Path, options: Sequence[str]) -> Iterator[None]:
-    """Run a worker of the verifier at the RabbitMQ node of the platform in `home` while the context lasts."""
+def _verifier_worker(home: Path, broker: int, verifier: Path, options: Sequence[str]) -> Iterator[str]:
+    """Run a worker of the verifier at the RabbitMQ node of the platform in `home`; yield the address of its metrics."""
     password, secret = ((home / "secrets" / name).read_text().strip() for name in ("rabbitmq-worker", "control-secret"))
     variables = {
         "HEADRACE_AMQP_URL": f"amqp://worker:{password}@127.0.0.1:{broker}/headrace",
@@ -70,7 +84,7 @@ def _verifier_worker(home: Path, broker: int, verifier: Path, options: Sequence[
     command = [sys.executable, "-m", "infra.cli", "worker", "--model", str(verifier), *options]
     command += ["--served-model-name", VERIFIER, "--ops-port", str(port), "--id", VERIFIER]
     with running_process(command, variables, f"http://127.0.0.1:{port}/healthz", home / "verifier.log"):
-        yield
+        yield f"http://127.0.0.1:{port}/metrics"
 
 
 def _wait_until_listed(client: OpenAI) -> None:

@@ -1,9 +1,11 @@
-"""`python -m benchmarks.test_time_compute.speed`: times a beam search as one request, and as a client's loop.
+"""`python -m benchmarks.test_time_compute.speed`: measures a beam search as one request, and as a client's loop.
 
-Ways, in turns: one request with `test_time_compute`; a client's loop of requests to Headrace; the same loop on vLLM's
-servers of generator and verifier, as they are, and with the verifier's prefix cache forced on. Both models have the
-same sizes; paths never end early, so every way generates the same number of tokens. Writes `search-speed.json`, or with
-`--fast` (8-bit activations, and an int8 verifier, on Headrace) `search-speed-fast.json`.
+Ways, in turns, each on servers of its own: one request with `test_time_compute`; a client's loop of requests to
+Headrace; the same loop on vLLM's servers of generator and verifier, as they are, and with the verifier's prefix cache
+forced on. Both models have the same sizes; paths never end early, so every way generates the same number of tokens.
+Beside the time it reads the peak of each model's KV memory, and how many tokens the verifier computed. Writes
+`search-speed.json`, or with `--fast` (8-bit activations, and an int8 verifier, on Headrace) `search-speed-fast.json`;
+with several `--searches` at once `search-speed-concurrent.json` or `search-speed-fast-concurrent.json`.
 """
 
 from __future__ import annotations
@@ -15,14 +17,15 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import aiohttp
 from rich.console import Console
 from transformers import AutoTokenizer
 
 from benchmarks.client import Endpoint, open_session
+from benchmarks.measures import medians
 from benchmarks.peers.peer import DTYPE, PeerWorkspace
 from benchmarks.peers.vllm import Vllm
 from benchmarks.report import print_result
@@ -31,6 +34,7 @@ from benchmarks.servers import vllm_server
 from benchmarks.test_time_compute.client_loop import SearchSize, post, search
 from benchmarks.test_time_compute.platform import VERIFIER, searching_platform
 from benchmarks.test_time_compute.random_verifier import STEP_TAG, write_verifier
+from benchmarks.test_time_compute.search_metrics import read_metrics
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 from runtime import logging
@@ -41,7 +45,27 @@ QUESTION = (
     "A shop sells pens for 3 crowns and books for 17 crowns. What do 12 pens and 5 books cost? Think step by step."
 )
 
-Way = Callable[[SearchSize], Awaitable[str]]
+ONE_REQUEST = "one request"
+SCHEDULER = "benchmarks.peers.runners.vllm_scheduler.PeakScheduler"
+
+Search = Callable[[SearchSize, str], Awaitable[str]]
+"""Runs a search of a size for the answer of a question, and returns the best path's text."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to run a search on servers that run now.
+
+    Attributes:
+        generator_metrics, verifier_metrics: addresses of the servers' Prometheus metrics.
+    """
+
+    name: str
+    search: Search
+    generator_metrics: str
+    verifier_metrics: str
+
+
 console = Console(highlight=False)
 
 
@@ -63,26 +87,17 @@ def main(words: Sequence[str] | None = None) -> None:
         SearchSize(int(paths), arguments.expansions, arguments.steps, arguments.step_tokens)
         for paths in arguments.paths.split(",")
     ]
-    seconds: dict[tuple[str, int], list[float]] = {}
+    rounds: list[list[Row]] = []
     for number in range(arguments.rounds):
-        for name, ways in _servers(workspace, verifier, arguments.ways.split(","), fast=arguments.fast):
-            asyncio.run(_timed(name, ways, sizes, number, seconds))
-    rows: list[Row] = [
-        {
-            "way": way,
-            "paths": size.paths,
-            "expansions": size.expansions,
-            "seconds": median(seconds[way, size.paths]),
-            "generated_tokens_per_second": size.generated / median(seconds[way, size.paths]),
-            "times_of_one_request": median(seconds[way, size.paths])
-            / median(seconds.get(("one request", size.paths), [float("nan")])),
-        }
-        for way in dict.fromkeys(way for way, _ in seconds)
-        for size in sizes
-    ]
+        rows: list[Row] = []
+        for way in _ways(workspace, verifier, arguments.ways.split(","), fast=arguments.fast):
+            for row in asyncio.run(_measured(way, sizes, arguments.searches)):
+                rows.append(row)
+                console.print(f"round {number + 1}: {row}")
+        rounds.append(rows)
     described = {"steps": arguments.steps, "step_tokens": arguments.step_tokens, "rounds": arguments.rounds}
-    name = "search-speed-fast" if arguments.fast else "search-speed"
-    result = make_result(name, described, rows, {"vllm": peer.version()})
+    name = "search-speed" + "-fast" * arguments.fast + "-concurrent" * (arguments.searches > 1)
+    result = make_result(name, described, _compared(medians(rounds)), {"vllm": peer.version()})
     print_result(result, write(result, arguments.out))
 
 
@@ -92,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--expansions", type=int, default=4)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--step-tokens", type=int, default=32)
+    parser.add_argument("--searches", type=int, default=1, help="number of searches at once")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--ways", default="headrace,vllm,vllm-cached", help="servers to run, separated by commas")
     parser.add_argument("--fast", action="store_true", help="8-bit activations, and an int8 verifier, on Headrace")
@@ -100,13 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _servers(
-    workspace: PeerWorkspace, verifier: Path, chosen: Sequence[str], *, fast: bool
-) -> Iterator[tuple[str, dict[str, Way]]]:
-    """Start each chosen server in turn; yield its name and its ways while it runs."""
-    prompt = AutoTokenizer.from_pretrained(workspace.safetensors).apply_chat_template(
-        [{"role": "user", "content": QUESTION}], tokenize=False, add_generation_prompt=True
-    )
+def _ways(workspace: PeerWorkspace, verifier: Path, chosen: Sequence[str], *, fast: bool) -> Iterator[Way]:
+    """Start the servers of each chosen way in turn; yield the way while they run."""
     if "headrace" in chosen:
         variables = {
             "HEADRACE_SPECULATION": "off",
@@ -117,24 +128,35 @@ def _servers(
         if fast:
             variables["HEADRACE_ACTIVATION_BITS"] = "8"
             options += ["--quantization", "int8", "--activation-bits", "8"]
-        with searching_platform(workspace.model, verifier, options, variables) as platform:
-            yield "headrace", _headrace_ways(platform.endpoint, prompt)
+        for name in (ONE_REQUEST, "loop on Headrace"):
+            with searching_platform(workspace.model, verifier, options, variables) as platform:
+                endpoint = platform.endpoint
+                one = name == ONE_REQUEST
+                run = _one_request(endpoint) if one else _headrace_loop(endpoint, _chat_template(workspace))
+                yield Way(name, run, *platform.metrics)
     for name in ("vllm", "vllm-cached"):
         if name in chosen:
-            with _vllm(workspace, verifier, cached=name == "vllm-cached") as ways:
-                yield name, ways(prompt)
+            with _vllm(workspace, verifier, cached=name == "vllm-cached") as way:
+                yield way
 
 
-def _headrace_ways(endpoint: Endpoint, prompt: str) -> dict[str, Way]:
-    async def score(http: aiohttp.ClientSession, question: str, answers: list[list[str]]) -> list[float]:
-        body = {"model": VERIFIER, "messages": [{"role": "user", "content": question}], "candidates": answers}
-        found = await post(http, f"{endpoint.base_url}/score", body)
-        return [each["score"] for each in found["data"]]
+def _chat_template(workspace: PeerWorkspace) -> Callable[[str], str]:
+    """Return a function that writes a question in the generator's chat template."""
+    tokenizer = AutoTokenizer.from_pretrained(workspace.safetensors)
 
-    async def one_request(size: SearchSize) -> str:
+    def prompt(question: str) -> str:
+        conversation = [{"role": "user", "content": question}]
+        text: str = tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
+        return text
+
+    return prompt
+
+
+def _one_request(endpoint: Endpoint) -> Search:
+    async def one_request(size: SearchSize, question: str) -> str:
         body = {
             "model": endpoint.model,
-            "messages": [{"role": "user", "content": QUESTION}],
+            "messages": [{"role": "user", "content": question}],
             "max_tokens": size.steps * size.step_tokens,
             "temperature": 0.8,
             "ignore_eos": True,
@@ -154,23 +176,34 @@ def _headrace_ways(endpoint: Endpoint, prompt: str) -> dict[str, Way]:
         text: str = answer["choices"][0]["message"]["content"]
         return text
 
-    async def loop(size: SearchSize) -> str:
-        return await search(endpoint, score, QUESTION, prompt, size)
+    return one_request
 
-    return {"one request": one_request, "loop on Headrace": loop}
+
+def _headrace_loop(endpoint: Endpoint, prompt: Callable[[str], str]) -> Search:
+    async def score(http: aiohttp.ClientSession, question: str, answers: list[list[str]]) -> list[float]:
+        body = {"model": VERIFIER, "messages": [{"role": "user", "content": question}], "candidates": answers}
+        found = await post(http, f"{endpoint.base_url}/score", body)
+        return [each["score"] for each in found["data"]]
+
+    async def loop(size: SearchSize, question: str) -> str:
+        return await search(endpoint, score, question, prompt(question), size)
+
+    return loop
 
 
 @contextmanager
-def _vllm(workspace: PeerWorkspace, verifier: Path, *, cached: bool) -> Iterator[Callable[[str], dict[str, Way]]]:
+def _vllm(workspace: PeerWorkspace, verifier: Path, *, cached: bool) -> Iterator[Way]:
     """Run vLLM's servers of generator and verifier; the generator's prefix cache is on, as it is by default."""
     tag = AutoTokenizer.from_pretrained(verifier).convert_tokens_to_ids(STEP_TAG)
     pooler = json.dumps({"step_tag_id": tag, "tok_pooling_type": "STEP"})
-    options = ["--runner", "pooling", "--pooler-config", pooler]
+    options = ["--runner", "pooling", "--pooler-config", pooler, "--scheduler-cls", SCHEDULER]
     options += ["--enable-prefix-caching", "--enable-chunked-prefill"] if cached else []
+    prompt = _chat_template(workspace)
     with (
-        vllm_server(workspace, "--enable-prefix-caching") as generator,
+        vllm_server(workspace, "--enable-prefix-caching", "--scheduler-cls", SCHEDULER) as generator,
         vllm_server(workspace, *options, model=verifier) as scorer,
     ):
+        metrics = [f"{each.base_url.removesuffix('/v1')}/metrics" for each in (generator, scorer)]
 
         async def score(http: aiohttp.ClientSession, question: str, answers: list[list[str]]) -> list[float]:
             asked = f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n"
@@ -179,32 +212,49 @@ def _vllm(workspace: PeerWorkspace, verifier: Path, *, cached: bool) -> Iterator
             found = await post(http, f"{scorer.base_url.removesuffix('/v1')}/pooling", body)
             return [each["data"][-1][1] for each in found["data"]]
 
-        name = "loop on vLLM, verifier's prefix cache on" if cached else "loop on vLLM"
+        async def loop(size: SearchSize, question: str) -> str:
+            return await search(generator, score, question, prompt(question), size)
 
-        def ways(prompt: str) -> dict[str, Way]:
-            async def loop(size: SearchSize) -> str:
-                return await search(generator, score, QUESTION, prompt, size)
-
-            return {name: loop}
-
-        yield ways
+        yield Way("loop on vLLM, verifier's prefix cache on" if cached else "loop on vLLM", loop, *metrics)
 
 
-async def _timed(
-    server: str,
-    ways: dict[str, Way],
-    sizes: Sequence[SearchSize],
-    number: int,
-    seconds: dict[tuple[str, int], list[float]],
-) -> None:
-    for name, way in ways.items():
-        await way(SearchSize(2, 2, 2, 8))  # warm-up
-        for size in sizes:
-            started = time.perf_counter()
-            await way(size)
-            took = time.perf_counter() - started
-            seconds.setdefault((name, size.paths), []).append(took)
-            console.print(f"round {number + 1}, {server}: {name}, {size.paths} paths: {took:.1f} s")
+async def _measured(way: Way, sizes: Sequence[SearchSize], searches: int) -> list[Row]:
+    """Run `searches` searches of each size at once, with a question each; return a row for each size.
+
+    Sizes come in ascending order, because the servers report the peak of the KV memory since they started.
+    """
+    rows: list[Row] = []
+    await way.search(SearchSize(2, 2, 2, 8), QUESTION)  # warm-up
+    for size in sorted(sizes, key=lambda size: size.paths):
+        before = read_metrics(way.verifier_metrics)
+        started = time.perf_counter()
+        await asyncio.gather(*(way.search(size, f"{QUESTION} Case {number + 1}.") for number in range(searches)))
+        seconds = time.perf_counter() - started
+        generator, verifier = read_metrics(way.generator_metrics), read_metrics(way.verifier_metrics)
+        generated = searches * size.generated
+        rows.append(
+            {
+                "way": way.name,
+                "searches": searches,
+                "paths": size.paths,
+                "expansions": size.expansions,
+                "seconds": seconds,
+                "generated_tokens_per_second": generated / seconds,
+                "generator_kv_mib": generator.kv_peak / 2**20,
+                "verifier_kv_mib": verifier.kv_peak / 2**20,
+                "verifier_tokens_per_new": (verifier.computed - before.computed) / generated,
+            }
+        )
+    return rows
+
+
+def _compared(rows: Sequence[Row]) -> list[Row]:
+    """Add to each row its time as a multiple of that of one request of the same size, if that was measured."""
+    one = {row["paths"]: float(row["seconds"] or 0) for row in rows if row["way"] == ONE_REQUEST}
+    return [
+        row | {"times_of_one_request": float(row["seconds"] or 0) / one[row["paths"]] if row["paths"] in one else None}
+        for row in rows
+    ]
 
 
 if __name__ == "__main__":

@@ -121,6 +121,7 @@ class Engine:
             max_num_seqs=limits.max_num_seqs,
             kv_blocks=memory.blocks.num_blocks,
             block_size=settings.block_size,
+            kv_block_bytes=cache_shape.bytes_per_block,
             device=str(device),
             dtype=str(dtype).removeprefix("torch."),
             attention=attention.name,

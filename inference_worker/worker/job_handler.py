@@ -129,7 +129,7 @@ class EngineJobHandler(ABC, Generic[J]):
             EngineStartFailed: the model could not be loaded.
         """
         self._loaded = await self._engine.start()
-        self._metrics.engine.engine_started()
+        self._metrics.engine.engine_started(self._loaded.kv_block_bytes)
         self._up = True
         self._restart_policy.reset()
         return self._loaded

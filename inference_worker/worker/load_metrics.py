@@ -46,9 +46,14 @@ class LoadMetrics(Collector):
         """Totals of the previous engines, by field."""
         self.load = EngineLoad()
         self.waiting = 0
+        self._kv_block_bytes = 0
 
-    def engine_started(self) -> None:
-        """Add the counters of the previous engine process to the totals, because a new one counts from 0."""
+    def engine_started(self, kv_block_bytes: int = 0) -> None:
+        """Add the counters of the previous engine process to the totals, because a new one counts from 0.
+
+        `kv_block_bytes` are the bytes of a KV block of the new engine.
+        """
+        self._kv_block_bytes = kv_block_bytes
         for field in self._previous:
             self._previous[field] += getattr(self.load, field)
         self.load = EngineLoad()
@@ -61,6 +66,11 @@ class LoadMetrics(Collector):
             "num_requests_waiting", "Requests that wait for a slot in the batch", load.waiting + self.waiting
         )
         yield self._gauge("kv_cache_usage_perc", "Share of the KV blocks in use, 0 to 1", kv_usage(load))
+        yield self._gauge(
+            "kv_cache_peak_bytes",
+            "Most bytes of KV blocks in use at once since the engine process started",
+            load.kv_blocks_peak * self._kv_block_bytes,
+        )
         yield self._gauge("kv_cache_tokens", "Tokens with keys and values in blocks in use", load.kv_tokens_held)
         yield self._gauge(
             "kv_cache_waste_perc", "Share of the used blocks' capacity that holds no token, 0 to 1", kv_waste(load)

@@ -28,6 +28,8 @@ class BlockManager:
         self._references = [0] * num_blocks
         # An OrderedDict, not a deque: a cached block is taken from the middle in constant time.
         self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(num_blocks))
+        self._peak = 0
+        """Most blocks that were held before a release."""
 
     @property
     def num_blocks(self) -> int:
@@ -38,6 +40,11 @@ class BlockManager:
     def used(self) -> int:
         """Number of cache blocks that live sequences hold."""
         return self._num_blocks - len(self._free)
+
+    @property
+    def peak(self) -> int:
+        """Largest number of cache blocks that live sequences held at once."""
+        return max(self._peak, self.used)
 
     def blocks_for(self, tokens: int) -> int:
         """Return the number of cache blocks that `tokens` tokens of one sequence need."""
@@ -163,6 +170,7 @@ class BlockManager:
             self._references[block] += 1
 
     def _release(self, blocks: Iterable[int]) -> None:
+        self._peak = self.peak
         for block in blocks:
             self._references[block] -= 1
             if not self._references[block]:

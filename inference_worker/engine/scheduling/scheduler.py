@@ -125,6 +125,7 @@ class Scheduler:
             waiting=live - len(self.running),
             kv_blocks_used=self.blocks.used,
             kv_blocks_total=self.blocks.num_blocks,
+            kv_blocks_peak=self.blocks.peak,
             kv_slots_held=self.blocks.used * self.blocks.block_size,
             kv_tokens_held=used_token_slots(self.running, self.blocks),
         )

@@ -107,6 +107,7 @@ class AnswerScoringEngine:
         self._bank = ScoreBank()
         memory = allocate_cache(settings, cache, wanted, self._bank, pool)
         self._max_tokens, self._blocks = memory.max_model_len, memory.blocks
+        self._block_bytes = cache.bytes_per_block
         self._attention: AttentionBackend = create_attention(settings.attention, memory.cache, device)
         self._model, self._head, self._sigmoid = model, head, sigmoid
         self._settings, self._device, self._dtype = settings, device, dtype
@@ -126,6 +127,7 @@ class AnswerScoringEngine:
             max_num_seqs=self._settings.max_num_seqs,
             kv_blocks=self._blocks.num_blocks,
             block_size=self._settings.block_size,
+            kv_block_bytes=self._block_bytes,
             device=self._settings.device,
             dtype=str(self._dtype).removeprefix("torch."),
             attention=self._attention.name,
@@ -178,6 +180,7 @@ class AnswerScoringEngine:
             waiting=sum(map(len, self._waiting.values())),
             kv_blocks_used=self._blocks.used,
             kv_blocks_total=self._blocks.num_blocks,
+            kv_blocks_peak=self._blocks.peak,
             prompt_tokens=self._tokens,
             prefix_cache_queries=self._tokens,
             prefix_cache_hits=self._cached,

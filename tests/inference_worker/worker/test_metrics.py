@@ -42,14 +42,22 @@ def test_counters_keep_growing_after_an_engine_restart(registry: CollectorRegist
 
 
 def test_gauges_follow_the_load(registry: CollectorRegistry, metrics: WorkerMetrics) -> None:
+    metrics.engine.engine_started(kv_block_bytes=1024)
     metrics.engine.waiting = 3
     metrics.engine.load = EngineLoad(
-        running=2, waiting=1, kv_blocks_used=5, kv_blocks_total=20, kv_slots_held=80, kv_tokens_held=76
+        running=2,
+        waiting=1,
+        kv_blocks_used=5,
+        kv_blocks_total=20,
+        kv_blocks_peak=7,
+        kv_slots_held=80,
+        kv_tokens_held=76,
     )
     expected = {
         "num_requests_running": 2,
         "num_requests_waiting": 4,
         "kv_cache_usage_perc": 0.25,
+        "kv_cache_peak_bytes": 7 * 1024,
         "kv_cache_tokens": 76,
         "kv_cache_waste_perc": pytest.approx(0.05),
     }

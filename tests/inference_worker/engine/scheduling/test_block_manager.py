@@ -48,6 +48,20 @@ def test_capacity_counts_the_copy() -> None:
     assert blocks.can_extend(child, 7)
 
 
+def test_the_peak_outlasts_a_release_and_counts_shared_blocks_once() -> None:
+    blocks = BlockManager(8, 4, PrefixCache())
+    parent, child = sequence([1] * 12), sequence([1] * 12)
+    compute(blocks, parent, 8)
+    blocks.fork(parent, child)
+    assert blocks.peak == 2
+    compute(blocks, child, 12)
+    blocks.release(child)
+    blocks.release(parent)
+    assert (blocks.used, blocks.peak) == (0, 3)
+    compute(blocks, sequence([2] * 4), 4)
+    assert (blocks.used, blocks.peak) == (1, 3)
+
+
 def test_released_blocks_are_found_until_they_are_reallocated() -> None:
     blocks = BlockManager(3, 2, PrefixCache())
     first = sequence([1, 2, 3, 4, 5])
