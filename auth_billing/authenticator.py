@@ -16,7 +16,7 @@ from auth_billing.keys import key_format
 from auth_billing.keys.key_cache import CachedKey, Identity, KeyCache
 from auth_billing.keys.key_format import ApiKey
 from auth_billing.keys.key_issuance import KeySpec, issue
-from auth_billing.keys.key_records import ApiKeyStore
+from auth_billing.keys.key_records import ApiKeyRecord, ApiKeyStore
 from auth_billing.keys.last_used import LastUsedTimes
 from auth_billing.people.model_policies import ModelPolicies
 from auth_billing.people.sessions import BrowserSession
@@ -69,6 +69,9 @@ class Authenticator:
         if not record.is_live(now):  # checked each time: a key may expire while it is cached
             raise InvalidApiKey(f"key {key.key_id} is revoked or expired")
         self.last_used_times.record(record.key_id, now)
+        return self._principal(record, verified.models)
+
+    def _principal(self, record: ApiKeyRecord, models: ModelAccess) -> Principal:
         return Principal(
             key_id=record.key_id,
             tenant=record.organisation,
@@ -76,7 +79,7 @@ class Authenticator:
             project=record.project,
             user=record.user,
             scopes=record.rights,
-            models=verified.models,
+            models=models,
         )
 
     async def principal_of(self, session: BrowserSession) -> Principal:
@@ -94,6 +97,21 @@ class Authenticator:
             scopes=scopes_of(session.role),
             models=await self._models(session.organisation, session.project, session.user.id, session.role),
         )
+
+    async def principal_of_key(self, key_id: str) -> Principal:
+        """Return the principal of an API key that made an earlier request, by its id, with its rights as they are now.
+
+        Only for work that the key has asked for, such as a batch.
+
+        Raises:
+            InvalidApiKey: the key is unknown, revoked or expired.
+            StoreUnavailable: the key, or the model policies, can't be read.
+        """
+        record = await self._api_keys.find(key_id)
+        if record is None or not record.is_live(self._clock()):
+            raise InvalidApiKey(f"key {key_id} is unknown, revoked or expired")
+        models = await self._models(record.organisation, record.project, record.user)
+        return self._principal(record, models.restricted_to(record.models))
 
     async def create_api_key(
         self, organisation: str, project: str, *, name: str, expires: float | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
 from gateway.answers.responses.background import BackgroundResponses, BackgroundServices
 from gateway.answers.stored_completions import CompletionStorage
+from gateway.batches.batch_run import RunContext
+from gateway.batches.runner import BatchRunner
 from gateway.http import error_handlers
 from gateway.http.authentication import unprotected_routes
 from gateway.http.cors import ApiCors
@@ -38,6 +41,7 @@ from gateway.http.http_errors import response_error
 from gateway.http.request_context import RequestContext
 from gateway.http.routes import (
     anthropic,
+    batches,
     blobs,
     chat_completions,
     completions,
@@ -115,7 +119,8 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
     )
     app.state.gateway = assemble(services, settings)
     of_models = (chat_completions, responses, completions, embeddings, images, scores, tokenisation, models, mcp)
-    clients, stored = (*of_models, anthropic, ollama), (stored_completions, conversations, files, uploads, blobs)
+    clients = (*of_models, anthropic, ollama)
+    stored = (stored_completions, conversations, files, uploads, batches, blobs)
     for routes in (*clients, *stored, health, openapi, organization, operator):
         app.include_router(routes.router)
     app.include_router(images.not_offered)
@@ -225,11 +230,15 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, gateway.background.run())),
         asyncio.create_task(_supervise(gateway, DocumentSweeper(gateway.documents.kinds).run())),
     ]
+    context = RunContext(gateway, app, uuid.uuid4().hex)
+    batches_running = asyncio.create_task(_supervise(gateway, BatchRunner(context).run()))
     try:
         # Until every worker has sent a heartbeat, their models would be unknown (404).
         await asyncio.sleep(gateway.settings.registry_warmup)
         yield
     finally:
+        batches_running.cancel()  # before the requests of its lines
+        await asyncio.gather(batches_running, return_exceptions=True)
         await gateway.idempotent.close()
         await gateway.background.close()
         await gateway.completion_storage.flush()

@@ -61,4 +61,5 @@ class GatewayMetrics(ProducerMetrics):
         self.hold_seconds = histogram(
             "headrace_hold_duration_seconds", "Time that requests waited for their credit hold."
         )
+        self.batch_lines = counter("headrace_batch_lines", "Lines of batches answered, by outcome.", "outcome")
         self.receipts_waiting = gauge("headrace_receipts_waiting", "Receipts waiting to be published.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -170,6 +170,27 @@ class StoredObjects:
         self.metrics.stored.labels(ready.kind.value).inc()
         self.metrics.stored_bytes.inc(ready.own_size)
         return ready
+
+    async def join(self, pending: StoredObject, parts: Sequence[ObjectPart], *, lifetime: float) -> StoredObject:
+        """Make a pending object in parts available with `parts`, other objects of its owner, as its content.
+
+        If another call has done so, return that object, whose parts may be others.
+
+        Raises:
+            BlobNotFound: a part does not exist any more.
+            BlobsUnavailable: the object is being deleted.
+        """
+        whole = replace(pending, parts=list(parts), size=sum(part.size for part in parts))
+        try:
+            for part in parts:
+                await self.keep(part.id, whole.owner, whole.id)
+            return await self.finish(whole, lifetime=lifetime)
+        except (BlobNotFound, BlobsUnavailable):
+            found = await self.documents.find(whole.owner, whole.id)
+            if found is not None and found.state is ObjectState.READY:
+                return found
+            await self.release(whole.owner, whole.id)
+            raise
 
     async def abandon(self, pending: StoredObject) -> bool:
         """Delete a pending object; return false if it is not pending any more. The sweeper completes a failed deletion.

@@ -17,6 +17,7 @@ from stored_objects.objects import FileLimits, StoredObjects
 from stored_objects.quota import StorageQuotas
 from stored_objects.settings import BlobSettings, DocumentSettings
 from stored_objects.store import documents
+from stored_objects.store.batches import MongoBatchStore
 from stored_objects.store.byte_counts import MongoByteCounts
 from stored_objects.store.documents import MongoDocumentStore
 from stored_objects.store.indexes import create_indexes
@@ -59,7 +60,9 @@ def stored_documents(settings: DocumentSettings, connection: StoreConnection) ->
     completions, responses, conversations = (
         ProjectDocuments(MongoDocumentStore(connection, each), retention) for each in collections
     )
-    return StoredDocuments(completions, responses, conversations, MongoResponseRuns(connection))
+    return StoredDocuments(
+        completions, responses, conversations, MongoResponseRuns(connection), MongoBatchStore(connection)
+    )
 
 
 async def prepare(objects: StoredObjects, connection: StoreConnection) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from stored_objects.blobs import PREFIX
-from stored_objects.errors import BlobNotFound, BlobsUnavailable, BlobTooLarge, UnacceptableUpload
+from stored_objects.errors import BlobNotFound, BlobTooLarge, UnacceptableUpload
 from stored_objects.files import ProjectFiles, Purpose, blob_id, clean_name, default_lifetime
 from stored_objects.records import ObjectKind, ObjectOwner, ObjectPart, ObjectState, StoredObject
 
@@ -116,7 +116,7 @@ class Uploads:
         file = replace(upload, parts=[ObjectPart(part.id, part.size, part.sha256) for part in parts])
         if md5 is not None and md5.lower() != await self._md5(file):
             raise UnacceptableUpload("md5", "The parts have another MD5 checksum.")
-        file = await self._finish(file)
+        file = _with_parts(await self._objects.join(upload, file.parts, lifetime=upload.lifetime), wanted)
         for part_id in stored.keys() - set(wanted):
             with suppress(BlobNotFound):
                 await self._objects.delete(part_id, owner)
@@ -132,18 +132,6 @@ class Uploads:
         if not await self._objects.abandon(upload):
             raise BlobNotFound("the upload has just ended")
         return upload
-
-    async def _finish(self, file: StoredObject) -> StoredObject:
-        try:
-            for part in file.parts:
-                await self._objects.keep(part.id, file.owner, file.id)
-            return await self._objects.finish(file, lifetime=file.lifetime)
-        except (BlobNotFound, BlobsUnavailable):
-            ended = await self._objects.documents.find(file.owner, file.id)
-            if ended is not None and ended.state is ObjectState.READY:  # by another call, whose file keeps its parts
-                return _with_parts(ended, [part.id for part in file.parts])
-            await self._objects.release(file.owner, file.id)  # the upload was cancelled, or has expired
-            raise
 
     async def _md5(self, file: StoredObject) -> str:
         digest = hashlib.md5(usedforsecurity=False)

@@ -25,6 +25,8 @@ class Principal:
     scopes: frozenset[Scope] = PROJECT_SCOPES
     models: ModelAccess = ALL_MODELS
     """The models that may be requested."""
+    in_background: bool = False
+    """Whether no client waits for the answers, as for those of a batch: all jobs are of the service class `flex`."""
 
     @property
     def requester(self) -> str:

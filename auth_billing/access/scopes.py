@@ -19,6 +19,8 @@ class Scope(StrEnum):
     """Score and rerank texts."""
     FILES = "files"
     """Upload, read and delete the project's files."""
+    BATCHES = "batches"
+    """Create, read and cancel the project's batches; their lines need the scopes of what they request."""
     MODELS_READ = "models.read"
     """List models, retrieve one, and tokenise with the tokenizer of one."""
     ORGANIZATION_READ = "organization.read"
@@ -35,6 +37,7 @@ PROJECT_SCOPES = frozenset(
         Scope.IMAGES,
         Scope.SCORES,
         Scope.FILES,
+        Scope.BATCHES,
         Scope.MODELS_READ,
     }
 )

@@ -99,8 +99,9 @@ class AdmissionController:
         model = self._model(principal, body.model, Task.GENERATE)
         _check_length(body, model)
         verifier = self._verifier(principal, model, body) if isinstance(body, ChatCompletionRequest) else None
-        self._check_wait(principal, model, _service_class(body))
-        return self._admitted(principal, model, _service_class(body), verifier)
+        service_class = _CLASSES[body.service_tier or "auto"]
+        self._check_wait(principal, model, service_class)
+        return self._admitted(principal, model, service_class, verifier)
 
     def check_images(self, principal: Principal, body: ChatCompletionRequest) -> None:
         """Check that the model of a chat completion with images reads images; call it before the images are read.
@@ -199,6 +200,7 @@ class AdmissionController:
     def _admitted(
         self, principal: Principal, model: ModelInfo, service_class: ServiceClass, verifier: ModelInfo | None = None
     ) -> AdmittedRequest:
+        service_class = _class_for(principal, service_class)
         timeout = max(MIN_BEGIN_TIMEOUT, BEGIN_TIMEOUT_FACTOR * self.max_wait[service_class])
         return AdmittedRequest(principal, model, service_class, time.time() + timeout, verifier)
 
@@ -247,6 +249,7 @@ class AdmissionController:
         return model
 
     def _check_wait(self, principal: Principal, model: ModelInfo, service_class: ServiceClass) -> None:
+        service_class = _class_for(principal, service_class)
         if not model.workers:  # the request waits, and fails if no worker appears in time
             return
         estimate = self.queues.estimate(model, service_class, tenant=principal.tenant, requester=principal.requester)
@@ -265,8 +268,9 @@ _WRONG_TASK = {
 }
 
 
-def _service_class(body: GenerationRequest) -> ServiceClass:
-    return _CLASSES[body.service_tier or "auto"]
+def _class_for(principal: Principal, requested: ServiceClass) -> ServiceClass:
+    """Return the service class of a request: `FLEX` where no client waits for the answer."""
+    return ServiceClass.FLEX if principal.in_background else requested
 
 
 def _check_length(body: GenerationRequest, model: ModelInfo) -> None:

@@ -24,6 +24,8 @@ from gateway.http.gateway import gateway_of
 
 MAX_KEY_LENGTH = 256
 PUBLIC = "__headrace_public__"
+SCOPE_PRINCIPAL = "headrace.principal"
+"""Key of the ASGI scope with the principal of a request that this process makes itself; no client can set it."""
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -52,7 +54,9 @@ class ApiKeySecurity(SecurityBase):
             ScopeMissing: The key lacks `scope`.
         """
         gateway = gateway_of(request)
-        principal = await gateway.authenticator.authenticate(read_key(request.headers))
+        principal: Principal | None = request.scope.get(SCOPE_PRINCIPAL)
+        if principal is None:
+            principal = await gateway.authenticator.authenticate(read_key(request.headers))
         if request.client is not None:
             gateway.unauthenticated.discard(request.client)
         if not principal.may(self.scope):

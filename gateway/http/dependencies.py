@@ -115,5 +115,6 @@ AuthorisedConversationItems = Annotated[
 ]
 ChatCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.CHAT_COMPLETIONS))]
 ImageCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.IMAGES))]
+BatchCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.BATCHES))]
 FileCaller = Annotated[Principal, Security(ApiKeySecurity(Scope.FILES))]
 ModelReader = Annotated[Principal, Security(ApiKeySecurity(Scope.MODELS_READ))]

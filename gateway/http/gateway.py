@@ -69,6 +69,8 @@ class Gateway:
     timings: Timings
     unauthenticated: UnauthenticatedConnections
     tool_calls: RunningToolCalls = field(default_factory=RunningToolCalls)
+    batch_created: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a client has created a batch here, which can be run at once."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server has stopped accepting connections and waits for running requests."""
     failed: asyncio.Event = field(default_factory=asyncio.Event)

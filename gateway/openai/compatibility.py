@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gateway.openai.base import IGNORED, RequestBody
+from gateway.openai.batches import BatchCreate
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
@@ -42,6 +43,7 @@ ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/files": FileCreate,
     "/v1/uploads": UploadCreate,
     "/v1/uploads/{upload_id}/complete": UploadComplete,
+    "/v1/batches": BatchCreate,
 }
 
 PREAMBLE = """# Compatibility with OpenAI's API

@@ -17,6 +17,7 @@ import typer
 from pydantic_settings import BaseSettings
 
 from infra.cli import (
+    batch_cli,
     broker_cli,
     dead_letter_cli,
     installation_cli,
@@ -387,6 +388,7 @@ people_cli.register(app)
 model_access_cli.register(app)
 dead_letter_cli.register(app)
 broker_cli.register(app)
+batch_cli.register(app)
 
 
 def main() -> None:

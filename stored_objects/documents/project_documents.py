@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from stored_objects.batches import BatchStore
 from stored_objects.documents.records import DocumentQuery, DocumentStore, ProjectDocument, ProjectOwner
 from stored_objects.documents.runs import ResponseRuns
 from stored_objects.errors import DocumentNotFound
@@ -170,6 +171,7 @@ class StoredDocuments:
     """Conversations and their items."""
     response_runs: ResponseRuns
     """Runs of background responses, whose documents are among `responses`."""
+    batches: BatchStore
 
     @property
     def kinds(self) -> list[ProjectDocuments]:

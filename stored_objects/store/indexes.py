@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auth_billing.store.connection import StoreConnection
-from stored_objects.store import documents, objects
+from stored_objects.store import batches, documents, objects
 
 
 async def create_indexes(connection: StoreConnection) -> None:
@@ -17,6 +17,10 @@ async def create_indexes(connection: StoreConnection) -> None:
     await collection.create_index([("organisation", 1), ("requester", 1)])
     await collection.create_index([("organisation", 1), ("requester", 1), ("kind", 1), ("created", -1), ("_id", -1)])
     await collection.create_index([("part_of", 1)], sparse=True)
+    collection = connection.durable(batches.COLLECTION)
+    await collection.create_index([("organisation", 1), ("project", 1), ("created", -1), ("_id", -1)])
+    await collection.create_index([("state", 1), ("created", 1)])
+    await collection.create_index([("kept_until", 1)], expireAfterSeconds=0)
     for name in documents.COLLECTIONS:
         collection = connection.durable(name)
         in_order = [("organisation", 1), ("project", 1), ("parent", 1), ("created", 1), ("_id", 1)]

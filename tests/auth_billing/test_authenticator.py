@@ -334,3 +334,14 @@ async def test_an_admin_keys_list_restricts_the_keys_that_it_creates_and_policie
         models[project] = (await service.authenticate(key.text)).models
     assert models[""] == ALL_MODELS.restricted_to(frozenset({"b"}))
     assert models["acme-web"] == ModelAccess((ONLY_A,)).restricted_to(frozenset({"b"}))
+
+
+async def test_the_principal_of_a_key_by_its_id_has_the_rights_of_now(
+    service: Authenticator, store: DictApiKeyStore
+) -> None:
+    key = await service.create_api_key("acme", "acme-web", name="first")
+    assert await service.principal_of_key(key.key_id) == await service.authenticate(key.text)
+    store.records[key.key_id] = replace(store.records[key.key_id], revoked=1.0)
+    for wrong in (key.key_id, "unknown"):
+        with pytest.raises(InvalidApiKey):
+            await service.principal_of_key(wrong)

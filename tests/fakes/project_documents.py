@@ -11,6 +11,7 @@ from router.messages import Receipt
 from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
 from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
 from stored_objects.documents.runs import LogGroup, ResponseRun
+from tests.fakes.batches import DictBatchStore
 
 
 class DictDocumentStore:
@@ -168,4 +169,4 @@ def stored_documents(clock: Callable[[], float] = time.time, days: int = 30) -> 
     responses = DictDocumentStore()
     stores = (DictDocumentStore(), responses, DictDocumentStore())
     first, second, third = (ProjectDocuments(each, Retention(days), clock=clock) for each in stores)
-    return StoredDocuments(first, second, third, DictResponseRuns(responses))
+    return StoredDocuments(first, second, third, DictResponseRuns(responses), DictBatchStore())

@@ -57,6 +57,8 @@ class FakeAccounts(Authenticator):
         super().__init__(self.store, PEPPER, cache=self.cache)
         self.asked: list[str] = []
         self.added: dict[str, Principal] = {}
+        self.revoked: set[str] = set()
+        """Ids of keys that `principal_of_key` does not find any more."""
 
     @property
     def generation(self) -> int:
@@ -76,6 +78,13 @@ class FakeAccounts(Authenticator):
         if token != KEY:
             raise InvalidApiKey("unknown")
         return Principal(key_id="key-1", tenant="tenant-1", cache_salt="salt-1", project="project-1")
+
+    async def principal_of_key(self, key_id: str) -> Principal:
+        for token in (KEY, OTHER_KEY, *self.added):
+            principal = await self.authenticate(token)
+            if principal.key_id == key_id and key_id not in self.revoked:
+                return principal
+        raise InvalidApiKey("unknown")
 
 
 @dataclass

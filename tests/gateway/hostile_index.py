@@ -161,7 +161,13 @@ INDEX: dict[str, list[str]] = {
         "tests/stored_objects/test_files.py::test_file_names_are_harmless",
     ],
     "H66": [f"{GATEWAY}http/routes/test_files.py::test_a_file_is_stored_and_read_through_the_other_gateway"],
-    **{f"H{row}": [NO_SUCH_URL] for row in (68, 69, 70, 71)},
+    **{f"H{row}": [NO_SUCH_URL] for row in (68, 69, 71)},
+    "H70": [
+        f"{GATEWAY}http/routes/test_batches.py::test_a_malformed_file_fails_before_any_line_runs",
+        f"{GATEWAY}http/routes/test_batches.py::test_what_can_not_become_a_batch_is_refused",
+        f"{GATEWAY}http/routes/test_batches.py::test_other_projects_find_no_batch",
+        f"{GATEWAY}batches/test_input_lines.py::test_a_line_that_is_too_long_is_numbered_and_not_kept",
+    ],
     "H72": [
         f"{GATEWAY}answers/test_idempotency.py::test_invalid_keys_are_refused",
         f"{GATEWAY}answers/test_idempotency.py::test_keys_are_separate_by_tenant_and_endpoint",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auth_billing.store.connection import StoreConnection
+from stored_objects.store import batches
 from stored_objects.store.indexes import create_indexes
 from stored_objects.store.objects import COLLECTION
 
@@ -19,3 +20,11 @@ async def test_indexes_serve_the_sweeper_and_the_sums(connection: StoreConnectio
     assert ["organisation", "requester"] in keys
     assert ["organisation", "requester", "kind", "created", "_id"] in keys
     assert ["part_of"] in keys
+
+
+async def test_batches_are_listed_claimed_and_deleted_by_an_index(connection: StoreConnection) -> None:
+    indexes = await connection.durable(batches.COLLECTION).index_information()
+    keys = [[name for name, _ in each["key"]] for each in indexes.values()]
+    assert ["organisation", "project", "created", "_id"] in keys
+    assert ["state", "created"] in keys
+    assert [each["expireAfterSeconds"] for each in indexes.values() if each["key"][0][0] == "kept_until"] == [0]

@@ -1,0 +1,111 @@
+"""Requests the endpoint of a batch's line in the gateway's own process, with an idempotency key of batch and line.
+
+So a line is validated, admitted, limited and billed as any other request, and another gateway that repeats it after a
+crash gets the stored answer instead of a second bill.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message
+
+from auth_billing.access.principal import Principal
+from gateway.errors import InvalidRequest
+from gateway.http.authentication import SCOPE_PRINCIPAL
+from gateway.http.http_errors import error_body
+from gateway.http.request_context import new_request_id
+
+MAX_TRIES = 8
+"""Times that a line is requested if the answer is an error of the service that may pass."""
+MAX_WAIT = 60.0
+"""Most seconds between two requests of a line."""
+_REPEATED = frozenset({408, 409, 429, 503})
+"""Statuses of requests that may run later; these are repeated for as long as the batch runs."""
+
+
+@dataclass(frozen=True)
+class LineAnswer:
+    """The HTTP response to the request of a line."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+    @staticmethod
+    def refused(message: str, param: str) -> LineAnswer:
+        """Return the answer 400 to a request that is not sent, because its field `param` has no meaning in a batch."""
+        error = InvalidRequest(message, param=param, code="unsupported_parameter")
+        return LineAnswer(400, Headers({"x-request-id": new_request_id()}), json.dumps(error_body(error)).encode())
+
+    @property
+    def request_id(self) -> str:
+        """Id of the request, as in the logs."""
+        return self.headers.get("x-request-id", "")
+
+    def wait_before_retry(self, tries: int) -> float | None:
+        """Return the seconds after which to request the line again, which was requested `tries` times.
+
+        `None`: this answer is final.
+        """
+        if self.status < 408 or self.headers.get("x-should-retry") == "false":
+            return None
+        if self.status not in _REPEATED and (self.status < 500 or tries >= MAX_TRIES):
+            return None
+        stated = self.headers.get("retry-after", "")
+        least = float(stated) if stated.isdecimal() else 0.0
+        return min(MAX_WAIT, max(least, 0.25 * float(2 ** min(tries, 8))))
+
+
+async def request_line(app: ASGIApp, principal: Principal, endpoint: str, key: str, body: bytes) -> LineAnswer:
+    """Send one POST request to `endpoint` of the gateway's application `app` as `principal`, and return the response.
+
+    `key` is the request's idempotency key. Cancelling the call disconnects.
+    """
+    unread = [body]
+    never = asyncio.Event()
+    head: dict[str, Any] = {}
+    received: list[bytes] = []
+
+    async def receive() -> Message:
+        if unread:
+            return {"type": "http.request", "body": unread.pop(), "more_body": False}
+        await never.wait()
+        raise AssertionError("unreachable")
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            head.update(message)
+        else:
+            received.append(message.get("body", b""))
+
+    await app(_scope(principal, endpoint, key, len(body)), receive, send)
+    return LineAnswer(head["status"], Headers(raw=list(head.get("headers", ()))), b"".join(received))
+
+
+def _scope(principal: Principal, endpoint: str, key: str, size: int) -> dict[str, Any]:
+    headers = [
+        (b"host", b"batch"),
+        (b"content-type", b"application/json"),
+        (b"content-length", str(size).encode()),
+        (b"idempotency-key", key.encode()),
+    ]
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": endpoint,
+        "raw_path": endpoint.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": headers,
+        "client": None,
+        "server": ("batch", 80),
+        SCOPE_PRINCIPAL: principal,
+    }

@@ -1,0 +1,164 @@
+"""Routes of `/v1/batches`: create, list, retrieve and cancel batches of the caller's project.
+
+Gateways run them in the background (`gateway/batches/`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from auth_billing.access.principal import Principal
+from auth_billing.access.scopes import Scope
+from auth_billing.ids import new_id
+from gateway.batches.input_lines import MAX_INPUT_BYTES
+from gateway.errors import InvalidRequest, ScopeMissing
+from gateway.http.api_documentation import document_route
+from gateway.http.authentication import ApiKeySecurity
+from gateway.http.dependencies import BatchCaller, CurrentGateway, body_of
+from gateway.http.file_transfers import project_of
+from gateway.http.gateway import Gateway
+from gateway.http.json_response import json_response
+from gateway.http.routes.organization.pagination import listed, query_of
+from gateway.openai.batches import (
+    SCOPES,
+    BatchCreate,
+    BatchList,
+    BatchObject,
+    BatchUsage,
+    InputTokensDetails,
+    LineError,
+    LineErrors,
+    OutputTokensDetails,
+    RequestCounts,
+)
+from gateway.openai.organization.pagination import PageQuery
+from stored_objects.batches import BATCH_PREFIX, Batch, BatchState
+from stored_objects.errors import BlobNotFound, DocumentNotFound
+from stored_objects.files import FILE_PREFIX, Purpose, public_id
+from stored_objects.records import StoredObject
+
+WINDOW = 24 * 3600.0
+"""Seconds of a batch's completion window."""
+
+router = APIRouter(prefix="/v1/batches")
+
+_guard = ApiKeySecurity(Scope.BATCHES)
+
+
+@router.post("", **document_route(BatchObject, body=BatchCreate))
+async def create_batch(
+    caller: BatchCaller, gateway: CurrentGateway, body: Annotated[BatchCreate, Depends(body_of(BatchCreate, _guard))]
+) -> Response:
+    """Create a batch of the requests in a file; a gateway runs it in the background (`POST /v1/batches`)."""
+    if not caller.may(scope := SCOPES[body.endpoint]):
+        raise ScopeMissing(f"You have insufficient permissions for this operation. Missing scopes: {scope}.")
+    file = await _input_file(caller, gateway, body.input_file_id)
+    now = time.time()
+    batch = Batch(
+        id=new_id(BATCH_PREFIX),
+        organisation=caller.tenant,
+        project=caller.project,
+        key_id=caller.key_id,
+        endpoint=body.endpoint,
+        input_file=file.id,
+        created=now,
+        expires=now + WINDOW,
+        metadata=body.metadata,
+        output_lifetime=None if body.output_expires_after is None else float(body.output_expires_after.seconds),
+    )
+    await gateway.objects.keep(file.id, batch.owner, batch.id)
+    await gateway.documents.batches.insert(batch)
+    gateway.batch_created.set()
+    return json_response(_shown(batch))
+
+
+@router.get("", **document_route(BatchList, query=PageQuery))
+async def list_batches(
+    caller: BatchCaller, gateway: CurrentGateway, query: Annotated[PageQuery, Depends(query_of(PageQuery))]
+) -> Response:
+    """List a page of the project's batches, newest first (`GET /v1/batches`)."""
+    after = None if query.after is None else await _find(caller, gateway, query.after)
+    found = await gateway.documents.batches.page(caller.tenant, caller.project, after, query.limit + 1)
+    page = [_shown(each) for each in found[: query.limit]]
+    return json_response(listed(BatchList, page, has_more=len(found) > query.limit))
+
+
+@router.get("/{batch_id}", **document_route(BatchObject))
+async def retrieve_batch(batch_id: str, caller: BatchCaller, gateway: CurrentGateway) -> Response:
+    """Return one batch of the project (`GET /v1/batches/{batch_id}`)."""
+    return json_response(_shown(await _find(caller, gateway, batch_id)))
+
+
+@router.post("/{batch_id}/cancel", **document_route(BatchObject))
+async def cancel_batch(batch_id: str, caller: BatchCaller, gateway: CurrentGateway) -> Response:
+    """Cancel a batch: running lines end, others are not requested (`POST /v1/batches/{batch_id}/cancel`)."""
+    cancelled = await gateway.documents.batches.cancel(caller.tenant, caller.project, batch_id, time.time())
+    batch = await _find(caller, gateway, batch_id)
+    if not cancelled and batch.state is not BatchState.CANCELLING:
+        raise InvalidRequest(f"A batch in the state '{batch.state}' can't be cancelled.", param="batch_id")
+    return json_response(_shown(batch))
+
+
+async def _input_file(caller: Principal, gateway: Gateway, file_id: str) -> StoredObject:
+    try:
+        file = await gateway.files.find(project_of(caller), file_id)
+    except BlobNotFound as error:
+        raise InvalidRequest("Invalid 'input_file_id': there is no such file.", param="input_file_id") from error
+    if file.purpose != Purpose.BATCH:
+        raise InvalidRequest("Invalid 'input_file_id': its purpose is not 'batch'.", param="input_file_id")
+    if file.size > MAX_INPUT_BYTES:
+        message = f"Invalid 'input_file_id': the file is larger than {MAX_INPUT_BYTES} bytes."
+        raise InvalidRequest(message, param="input_file_id")
+    return file
+
+
+async def _find(caller: Principal, gateway: Gateway, id: str) -> Batch:
+    found = await gateway.documents.batches.find(caller.tenant, caller.project, id)
+    if found is None:
+        raise DocumentNotFound(id)
+    return found
+
+
+def _shown(batch: Batch) -> BatchObject:
+    progress = batch.progress
+    ended = not batch.state.is_open
+    errors = [
+        LineError(code=each.code, message=each.message, param=each.param, line=each.line) for each in batch.failures
+    ]
+    return BatchObject(
+        id=batch.id,
+        endpoint=batch.endpoint,
+        model=batch.model,
+        errors=LineErrors(data=errors) if errors else None,
+        input_file_id=public_id(FILE_PREFIX, batch.input_file),
+        status=batch.state.value,
+        output_file_id=public_id(FILE_PREFIX, batch.output_file) if ended and batch.output_file else None,
+        error_file_id=public_id(FILE_PREFIX, batch.error_file) if ended and batch.error_file else None,
+        created_at=int(batch.created),
+        expires_at=int(batch.expires),
+        in_progress_at=_at(batch, BatchState.IN_PROGRESS),
+        finalizing_at=_at(batch, BatchState.FINALIZING),
+        completed_at=_at(batch, BatchState.COMPLETED),
+        failed_at=_at(batch, BatchState.FAILED),
+        expired_at=_at(batch, BatchState.EXPIRED),
+        cancelling_at=_at(batch, BatchState.CANCELLING),
+        cancelled_at=_at(batch, BatchState.CANCELLED),
+        request_counts=RequestCounts(total=batch.total, completed=progress.completed, failed=progress.failed),
+        usage=BatchUsage(
+            input_tokens=progress.input_tokens,
+            input_tokens_details=InputTokensDetails(cached_tokens=progress.cached_tokens),
+            output_tokens=progress.output_tokens,
+            output_tokens_details=OutputTokensDetails(reasoning_tokens=progress.reasoning_tokens),
+            total_tokens=progress.input_tokens + progress.output_tokens,
+        ),
+        metadata=batch.metadata,
+    )
+
+
+def _at(batch: Batch, state: BatchState) -> int | None:
+    """Return when a batch got into a state, in Unix seconds; `None` if it did not."""
+    at = batch.times.get(state.value)
+    return None if at is None else int(at)

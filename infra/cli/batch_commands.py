@@ -1,0 +1,118 @@
+"""Client of the gateway's Batch and Files API for the commands `headrace batch ...`."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from infra.home.credentials import read_client_key, read_client_url
+from infra.home.home import Home
+from runtime.lifecycle import StartupError
+
+ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
+"""States in which a batch does not change any more."""
+TIMEOUT = 60.0
+"""Seconds without progress of a request."""
+POLL_INTERVAL = 2.0
+
+Batch = dict[str, Any]
+
+
+class BatchCommands:
+    """Creates, reads and cancels batches at a gateway by HTTP.
+
+    Args:
+        url: base URL of the API, with `/v1`.
+        key: API key with the scopes `files` and `batches`.
+    """
+
+    def __init__(self, url: str, key: str, transport: httpx2.BaseTransport | None = None) -> None:
+        headers = {"authorization": f"Bearer {key}"}
+        self._http = httpx2.Client(base_url=url.rstrip("/"), headers=headers, timeout=TIMEOUT, transport=transport)
+
+    @staticmethod
+    def of(home: Home) -> BatchCommands:
+        """Return the client of `OPENAI_BASE_URL` and `OPENAI_API_KEY`, or else of the home's `client.env`.
+
+        Raises:
+            StartupError: neither names a gateway.
+        """
+        url = os.environ.get("OPENAI_BASE_URL") or read_client_url(home)
+        key = os.environ.get("OPENAI_API_KEY") or read_client_key(home)
+        if not url or not key:
+            raise StartupError("no gateway: set OPENAI_BASE_URL and OPENAI_API_KEY, or start one with `headrace serve`")
+        return BatchCommands(url, key)
+
+    def create(self, file: Path, endpoint: str | None) -> Batch:
+        """Upload a file of requests and create its batch, for `endpoint` or that of its first line."""
+        endpoint = endpoint or _endpoint_of(file)
+        with file.open("rb") as content:
+            form = {"data": {"purpose": "batch"}, "files": {"file": (file.name, content)}}
+            uploaded = self._answer("POST", "/files", **form)
+        body = {"input_file_id": uploaded["id"], "endpoint": endpoint, "completion_window": "24h"}
+        return self._answer("POST", "/batches", json=body)
+
+    def find(self, id: str) -> Batch:
+        """Return one batch."""
+        return self._answer("GET", f"/batches/{id}")
+
+    def latest(self) -> list[Batch]:
+        """Return the project's newest batches, at most 100."""
+        found: list[Batch] = self._answer("GET", "/batches?limit=100")["data"]
+        return found
+
+    def cancel(self, id: str) -> Batch:
+        """Cancel one batch and return it."""
+        return self._answer("POST", f"/batches/{id}/cancel")
+
+    def progress(self, id: str, sleep: Callable[[float], None] = time.sleep) -> Iterator[Batch]:
+        """Yield one batch again and again, until it has ended."""
+        while (batch := self.find(id))["status"] not in ENDED:
+            yield batch
+            sleep(POLL_INTERVAL)
+        yield batch
+
+    def download(self, file_id: str, path: Path) -> None:
+        """Write the content of one file to a new file `path`."""
+        with self._http.stream("GET", f"/files/{file_id}/content") as response:
+            if response.status_code != 200:
+                response.read()
+                raise StartupError(_reason(response))
+            try:
+                with path.open("xb") as file:
+                    for chunk in response.iter_bytes():
+                        file.write(chunk)
+            except OSError as error:
+                raise StartupError(f"can't write {path}: {error.strerror}") from error
+
+    def _answer(self, method: str, path: str, **options: Any) -> Batch:
+        try:
+            response = self._http.request(method, path, **options)
+        except httpx2.HTTPError as error:
+            raise StartupError(f"the gateway at {self._http.base_url} does not answer: {error}") from error
+        if response.status_code != 200:
+            raise StartupError(_reason(response))
+        answer: Batch = response.json()
+        return answer
+
+
+def _endpoint_of(file: Path) -> str:
+    try:
+        with file.open("rb") as lines:
+            url = json.loads(lines.readline())["url"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StartupError(f"{file} is no file of JSON lines with a `url`: {error}") from error
+    return str(url)
+
+
+def _reason(response: httpx2.Response) -> str:
+    try:
+        return str(response.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"the gateway answers {response.status_code}"

@@ -1,0 +1,62 @@
+"""`headrace batch`: what the commands print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from infra.cli.batch_commands import BatchCommands
+from infra.cli.main import app
+from tests.infra.cli.test_batch_commands import batch
+
+
+@pytest.fixture(autouse=True)
+def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """The batch that the gateway has."""
+    found = batch()
+    monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://gateway/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "hr_live_key")
+    monkeypatch.setattr(BatchCommands, "find", lambda _self, _id: found)
+    monkeypatch.setattr(BatchCommands, "cancel", lambda _self, _id: found)
+    monkeypatch.setattr(BatchCommands, "create", lambda _self, _file, _endpoint: found)
+    monkeypatch.setattr(BatchCommands, "latest", lambda _self: [found])
+    monkeypatch.setattr(BatchCommands, "download", lambda _self, id, path: path.write_text(id))
+    return found
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["batch", *arguments])
+    return done.exit_code, done.output
+
+
+def test_batches_are_created_waited_for_and_listed() -> None:
+    assert run("create", "in.jsonl") == (0, "batch_1\n")
+    status, output = run("create", "in.jsonl", "--wait")
+    assert status == 0
+    assert "2/2" in output
+    assert "batch_1: completed" in output
+    assert "2 lines, 2 completed, 0 failed" in run("wait", "batch_1")[1]
+    assert "batch_1" in run("list")[1]
+    assert "output file: file-out" in run("status", "batch_1")[1]
+    assert run("cancel", "batch_1")[0] == 0
+
+
+def test_a_failed_batch_is_an_error(answers: dict[str, Any]) -> None:
+    error = {"code": "empty_file", "message": "The input file has no lines.", "line": None}
+    line = {"code": "invalid_json_line", "message": "Not JSON.", "line": 3}
+    answers.update(status="failed", errors={"data": [error, line]}, output_file_id=None)
+    status, output = run("status", "batch_1")
+    assert status == 1
+    assert "The input file has no lines. (empty_file)" in output
+    assert "line 3: Not JSON. (invalid_json_line)" in output
+
+
+def test_results_are_written_to_files(answers: dict[str, Any], tmp_path: Path) -> None:
+    answers.update(error_file_id="file-err")
+    output, errors = tmp_path / "out.jsonl", tmp_path / "err.jsonl"
+    assert run("download", "batch_1", str(output), "--errors", str(errors))[0] == 0
+    assert (output.read_text(), errors.read_text()) == ("file-out", "file-err")

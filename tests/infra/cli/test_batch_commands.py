@@ -1,0 +1,109 @@
+"""The client of `headrace batch`: requests that it sends, and errors in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from infra.cli.batch_commands import BatchCommands
+from infra.home.credentials import write_client_env
+from infra.home.home import Home
+from runtime.lifecycle import StartupError
+
+LINE = {"custom_id": "1", "method": "POST", "url": "/v1/embeddings", "body": {}}
+
+
+def batch(status: str = "completed", **fields: Any) -> dict[str, Any]:
+    return {
+        "id": "batch_1",
+        "status": status,
+        "endpoint": "/v1/embeddings",
+        "errors": None,
+        "output_file_id": "file-out",
+        "error_file_id": None,
+        "request_counts": {"total": 2, "completed": 2, "failed": 0},
+        **fields,
+    }
+
+
+def commands(answer: Callable[[httpx2.Request], httpx2.Response]) -> BatchCommands:
+    return BatchCommands("http://gateway/v1", "hr_live_key", httpx2.MockTransport(answer))
+
+
+def test_a_file_becomes_a_batch_of_its_endpoint(tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text(json.dumps(LINE))
+    sent: list[httpx2.Request] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(request)
+        request.read()
+        return httpx2.Response(200, json={"id": "file-1"} if request.url.path == "/v1/files" else batch())
+
+    assert commands(answer).create(file, None) == batch()
+    assert [each.url.path for each in sent] == ["/v1/files", "/v1/batches"]
+    assert all(each.headers["authorization"] == "Bearer hr_live_key" for each in sent)
+    assert b'name="purpose"\r\n\r\nbatch' in sent[0].content
+    assert json.loads(sent[1].content) == {
+        "input_file_id": "file-1",
+        "endpoint": "/v1/embeddings",
+        "completion_window": "24h",
+    }
+
+
+def test_progress_ends_with_the_batch() -> None:
+    states = iter(["validating", "in_progress", "completed"])
+    client = commands(lambda _: httpx2.Response(200, json=batch(next(states))))
+    slept: list[float] = []
+    assert [each["status"] for each in client.progress("batch_1", slept.append)] == [
+        "validating",
+        "in_progress",
+        "completed",
+    ]
+    assert len(slept) == 2
+
+
+def test_a_download_does_not_overwrite(tmp_path: Path) -> None:
+    client = commands(lambda _: httpx2.Response(200, content=b"answers"))
+    client.download("file-1", tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").read_bytes() == b"answers"
+    with pytest.raises(StartupError, match="File exists"):
+        client.download("file-1", tmp_path / "out.jsonl")
+
+
+def test_refusals_are_one_line(tmp_path: Path) -> None:
+    refusal = {"error": {"message": "No object with the id 'x' was found."}}
+    client = commands(lambda _: httpx2.Response(404, json=refusal))
+    for call in (lambda: client.find("x"), lambda: client.cancel("x"), lambda: client.download("x", tmp_path / "x")):
+        with pytest.raises(StartupError, match="No object with the id 'x' was found"):
+            call()
+    with pytest.raises(StartupError, match="answers 502"):
+        commands(lambda _: httpx2.Response(502, text="<html>")).latest()
+    (tmp_path / "in.jsonl").write_text("no json")
+    with pytest.raises(StartupError, match="JSON lines"):
+        client.create(tmp_path / "in.jsonl", None)
+
+
+def test_a_gateway_that_does_not_answer() -> None:
+    def refuse(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("refused", request=request)
+
+    with pytest.raises(StartupError, match="does not answer"):
+        commands(refuse).latest()
+
+
+def test_the_gateway_is_that_of_the_environment_or_of_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    home = Home(tmp_path)
+    with pytest.raises(StartupError, match="no gateway"):
+        BatchCommands.of(home)
+    write_client_env(home, "http://here/v1", "hr_live_home")
+    assert str(BatchCommands.of(home)._http.base_url).startswith("http://here/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://there/v1")
+    assert str(BatchCommands.of(home)._http.base_url).startswith("http://there/v1")
