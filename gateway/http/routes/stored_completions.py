@@ -10,9 +10,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
 
+from auth_billing.access.principal import Principal
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedCompletionUpdate, ChatCaller, CurrentGateway
 from gateway.http.document_pages import list_response, object_response
+from gateway.http.gateway import Gateway
 from gateway.http.json_response import json_response
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.routes.organization.pagination import query_of
@@ -26,6 +28,7 @@ from gateway.openai.stored_completions import (
     StoredMessageList,
 )
 from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
+from stored_objects.errors import DocumentNotFound
 
 router = APIRouter(route_class=IdempotentRoute)
 
@@ -45,8 +48,7 @@ async def list_chat_completions(
 @router.get("/v1/chat/completions/{completion_id}", **document_route(StoredChatCompletion))
 async def retrieve_chat_completion(completion_id: str, caller: ChatCaller, gateway: CurrentGateway) -> Response:
     """Return one stored chat completion (`GET /v1/chat/completions/{completion_id}`)."""
-    found = await gateway.documents.completions.find(ProjectOwner.of(caller), completion_id)
-    return object_response(_completion(found))
+    return object_response(_completion(await _find(gateway, caller, completion_id)))
 
 
 @router.post(
@@ -55,6 +57,7 @@ async def retrieve_chat_completion(completion_id: str, caller: ChatCaller, gatew
 async def update_chat_completion(completion_id: str, authorised: AuthorisedCompletionUpdate) -> Response:
     """Replace the metadata of one stored chat completion (`POST /v1/chat/completions/{completion_id}`)."""
     caller, body, gateway = authorised
+    await _find(gateway, caller, completion_id)
     documents = gateway.documents.completions
     return object_response(
         _completion(await documents.set_metadata(ProjectOwner.of(caller), completion_id, body.metadata or {}))
@@ -64,6 +67,7 @@ async def update_chat_completion(completion_id: str, authorised: AuthorisedCompl
 @router.delete("/v1/chat/completions/{completion_id}", **document_route(StoredChatCompletionDeleted))
 async def delete_chat_completion(completion_id: str, caller: ChatCaller, gateway: CurrentGateway) -> Response:
     """Erase one stored chat completion and its messages (`DELETE /v1/chat/completions/{completion_id}`)."""
+    await _find(gateway, caller, completion_id)
     await gateway.documents.completions.delete(ProjectOwner.of(caller), completion_id)
     return json_response(StoredChatCompletionDeleted(id=completion_id))
 
@@ -82,9 +86,21 @@ async def list_chat_completion_messages(
     Answers `GET /v1/chat/completions/{completion_id}/messages`.
     """
     owner, documents = ProjectOwner.of(caller), gateway.documents.completions
-    await documents.find(owner, completion_id)
+    await _find(gateway, caller, completion_id)
     selected = DocumentQuery(limit=query.limit, order=query.order, parent=completion_id)
     return await list_response(documents, owner, selected, query.after, _message)
+
+
+async def _find(gateway: Gateway, caller: Principal, id: str) -> ProjectDocument:
+    """Return a stored completion of the caller's project.
+
+    Raises:
+        DocumentNotFound: the project has none with this id, which may be that of a message.
+    """
+    found = await gateway.documents.completions.find(ProjectOwner.of(caller), id)
+    if found.parent:
+        raise DocumentNotFound(id)
+    return found
 
 
 def _completion(document: ProjectDocument) -> dict[str, Any]:

@@ -245,3 +245,16 @@ async def test_an_idempotency_key_repeats_no_answer_about_another_object_or_to_a
         third = await create(first, key=OTHER_PROJECT, extra_headers={"idempotency-key": "a"})
         assert third.id != one.id
         assert (await others.retrieve(third.id)).id == third.id
+
+
+async def test_a_message_of_a_completion_is_no_completion() -> None:
+    async with stage() as first:
+        created = await create(first)
+        completions = client_of(first.client).chat.completions
+        (message,) = (await completions.messages.list(created.id)).data
+        for call in (completions.retrieve, completions.delete, completions.messages.list):
+            with pytest.raises(openai.NotFoundError):
+                await call(message.id)
+        with pytest.raises(openai.NotFoundError):
+            await completions.update(message.id, metadata={})
+        assert (await completions.messages.list(created.id)).data == [message]
