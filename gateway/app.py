@@ -164,6 +164,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
     jobs = JobSubmission(shared, billing)
     background = BackgroundServices(
         documents.response_runs,
+        documents.quota,
         jobs,
         catalogue,
         limits,
@@ -250,6 +251,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await gateway.limits.close()
+        await gateway.documents.quota.close()
 
 
 async def _observe(catalogue: ModelCatalogue, statuses: TypedSubscription[WorkerStatus]) -> None:

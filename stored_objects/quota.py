@@ -1,4 +1,4 @@
-"""Enforces storage quotas: counts the bytes that each person, API key and organisation stores, up to a limit.
+"""Enforces storage quotas: counts the bytes that each person, API key, project and organisation stores, to a limit.
 
 One count for each in the store, changed by conditional updates, so that the quotas hold over all processes. Bytes are
 counted before the document is written, and released after it was removed; a count that a crash left too high is
@@ -8,12 +8,12 @@ replaced by the exact sum once it is in the way.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from stored_objects.errors import StorageQuotaExceeded
-from stored_objects.records import RECORD_BYTES, ObjectOwner, ObjectStore
+from stored_objects.records import RECORD_BYTES, ObjectOwner
 
 QUIET_TIME = 900.0
 """Seconds without change before a count may be corrected: bytes may be counted for a request before it writes them."""
@@ -61,12 +61,21 @@ class ByteCounts(Protocol):
         ...
 
 
+class StoredBytes(Protocol):
+    """Interface of a store whose records count towards quotas, such as that of images and files."""
+
+    async def stored_bytes(self, organisation: str, requester: str | None) -> int:
+        """Return the number of bytes that an owner, or if `requester` is `None` an organisation, stores here."""
+        ...
+
+
 @dataclass(eq=False, repr=False)
 class StorageQuotas:
-    """Limits the bytes of each person or API key, of each project's files, and of each organisation."""
+    """Limits the bytes of each person or API key, of each project's files and documents, and of each organisation."""
 
     counts: ByteCounts
-    objects: ObjectStore
+    stores: Sequence[StoredBytes]
+    """All stores whose records count."""
     per_owner: int
     per_project: int
     per_organisation: int
@@ -78,13 +87,20 @@ class StorageQuotas:
         Raises:
             StorageQuotaExceeded: the owner or organisation would store more than allowed; nothing is counted.
         """
+        await self.grow(owner, size + RECORD_BYTES)
+
+    async def grow(self, owner: ObjectOwner, more: int) -> None:
+        """Add `more` bytes to the counts of an owner and its organisation, before they are stored.
+
+        Raises:
+            StorageQuotaExceeded: the owner or organisation would store more than allowed; nothing is counted.
+        """
         own, shared = _subjects(owner)
-        limit = self.per_project if owner.is_project else self.per_owner
-        await self._reserve(own, size + RECORD_BYTES, limit)
+        await self._reserve(own, more, self.per_project if owner.is_project else self.per_owner)
         try:
-            await self._reserve(shared, size + RECORD_BYTES, self.per_organisation)
+            await self._reserve(shared, more, self.per_organisation)
         except StorageQuotaExceeded:
-            await self.counts.add(own, -(size + RECORD_BYTES), self.clock())
+            await self.counts.add(own, -more, self.clock())
             raise
 
     async def release(self, owner: ObjectOwner, size: int) -> None:
@@ -92,7 +108,7 @@ class StorageQuotas:
         await self.shrink(owner, size + RECORD_BYTES)
 
     async def shrink(self, owner: ObjectOwner, less: int) -> None:
-        """Subtract `less` bytes from the counts of an owner and its organisation, for an object that became smaller."""
+        """Subtract `less` bytes (negative: add, beyond the limit too) from an owner's and organisation's counts."""
         for subject in _subjects(owner):
             await self.counts.add(subject, -less, self.clock())
 
@@ -118,7 +134,8 @@ class StorageQuotas:
         return found
 
     async def _exact(self, subject: CountSubject) -> ByteCount:
-        return ByteCount(await self.objects.stored_bytes(subject.organisation, subject.requester), self.clock())
+        sums = [await each.stored_bytes(subject.organisation, subject.requester) for each in self.stores]
+        return ByteCount(sum(sums), self.clock())
 
 
 def _subjects(owner: ObjectOwner) -> tuple[CountSubject, CountSubject]:

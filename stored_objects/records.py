@@ -31,7 +31,17 @@ class ObjectOwner:
     @property
     def is_project(self) -> bool:
         """Whether the owner is a project."""
-        return self.requester.startswith(_PROJECT)
+        return is_project(self.requester)
+
+
+def is_project(requester: str) -> bool:
+    """Return whether the `requester` of an `ObjectOwner` is a project."""
+    return requester.startswith(_PROJECT)
+
+
+def project_id(requester: str) -> str:
+    """Return the id of the project that is the `requester` of an `ObjectOwner`."""
+    return requester.removeprefix(_PROJECT)
 
 
 class ObjectKind(StrEnum):

@@ -12,6 +12,7 @@ from auth_billing.store.connection import StoreConnection
 from runtime.lifecycle import StartupError
 from stored_objects.blobs import Blobs
 from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
+from stored_objects.documents.quota import DocumentQuota
 from stored_objects.metrics import ObjectMetrics
 from stored_objects.objects import FileLimits, StoredObjects
 from stored_objects.quota import StorageQuotas
@@ -44,7 +45,7 @@ def stored_objects(
     records = MongoObjectStore(connection)
     quotas = StorageQuotas(
         MongoByteCounts(connection),
-        records,
+        [records, *(MongoDocumentStore(connection, each) for each in documents.COLLECTIONS)],
         per_owner=settings.blobs_per_person_mib * MIB,
         per_project=settings.files_per_project_mib * MIB,
         per_organisation=settings.blobs_per_organisation_mib * MIB,
@@ -53,15 +54,18 @@ def stored_objects(
     return StoredObjects(blobs_of(settings, home), records, quotas, ObjectMetrics(registry), limits)
 
 
-def stored_documents(settings: DocumentSettings, connection: StoreConnection) -> StoredDocuments:
-    """Create the services of the installation's project documents; reads and writes nothing yet."""
-    retention = Retention(settings.stored_days, settings.stored_days_by_project)
+def stored_documents(settings: DocumentSettings, connection: StoreConnection, quotas: StorageQuotas) -> StoredDocuments:
+    """Create the services of the installation's project documents, which count in `quotas`.
+
+    Reads and writes nothing yet.
+    """
+    retention, quota = Retention(settings.stored_days, settings.stored_days_by_project), DocumentQuota(quotas)
     collections = (documents.COMPLETIONS, documents.RESPONSES, documents.CONVERSATIONS)
     completions, responses, conversations = (
-        ProjectDocuments(MongoDocumentStore(connection, each), retention) for each in collections
+        ProjectDocuments(MongoDocumentStore(connection, each), retention, quota) for each in collections
     )
     return StoredDocuments(
-        completions, responses, conversations, MongoResponseRuns(connection), MongoBatchStore(connection)
+        completions, responses, conversations, MongoResponseRuns(connection), MongoBatchStore(connection), quota
     )
 
 

@@ -49,7 +49,12 @@ class BlobSettings(BaseSettings):
     )
     file_max_mib: int = Field(512, ge=1, le=8192, description="MiB of the largest file that one request uploads")
     upload_max_mib: int = Field(8192, ge=1, le=2**20, description="MiB of the largest file that is uploaded in parts")
-    files_per_project_mib: int = Field(10_240, ge=1, le=2**30, description="MiB of files that one project may store")
+    files_per_project_mib: int = Field(
+        10_240,
+        ge=1,
+        le=2**30,
+        description="MiB of files and documents, such as stored responses, that one project may store",
+    )
     blobs_per_organisation_mib: int = Field(
-        10_240, ge=1, le=2**30, description="MiB of images and files that one organisation may store"
+        10_240, ge=1, le=2**30, description="MiB of images, files and documents that one organisation may store"
     )

@@ -7,7 +7,8 @@ attempt: it goes out, and the write is repeated until the gateway ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -17,26 +18,35 @@ from gateway.jobs.retry_queue import RetryQueue
 from gateway.openai.chat_completion_answers import ChatCompletion
 from gateway.openai.chat_completions import ChatCompletionRequest
 from stored_objects.documents.project_documents import NewDocument, ProjectDocuments
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.documents.records import ProjectDocument, ProjectOwner
+from stored_objects.errors import StorageQuotaExceeded
 
-MAX_WAITING = 1000
-"""Most completions that wait for the store; further ones are not stored."""
+MAX_WAITING_BYTES = 64 * 2**20
+"""Most bytes of the completions that wait for the store; further ones are not stored."""
 FLUSH_TIMEOUT = 5.0
 """Seconds at shutdown to store the completions that wait."""
 
 _log = structlog.get_logger(__name__)
 
 
-class _Write(NamedTuple):
+@dataclass
+class _Write:
     """The documents of one completion to be stored: its messages, and last the completion."""
 
     owner: ProjectOwner
-    documents: list[NewDocument]
+    documents: list[ProjectDocument]
+    is_counted: bool = False
+    """Whether the project's quota counts the documents."""
 
     @property
     def id(self) -> str:
         """Id of the completion."""
         return self.documents[-1].id
+
+    @property
+    def size(self) -> int:
+        """Bytes of the documents."""
+        return sum(each.size for each in self.documents)
 
 
 class CompletionStorage:
@@ -45,9 +55,13 @@ class CompletionStorage:
     def __init__(self, documents: ProjectDocuments) -> None:
         self._documents = documents
         self._waiting = RetryQueue(self._repeat)
+        self._waiting_bytes = 0
 
     async def put(self, owner: ProjectOwner, request: ChatCompletionRequest, completion: ChatCompletion) -> None:
-        """Store a completion of `owner` with the messages and metadata of its request; later if the store is away."""
+        """Store a completion of `owner` with the messages and metadata of its request; later if the store is away.
+
+        It is not stored if the project or its organisation stores too much.
+        """
         messages = [_message(each.model_dump(mode="json", exclude_none=True)) for each in request.messages]
         items = [
             NewDocument(f"{completion.id}-{number}", compact(each).encode(), parent=completion.id)
@@ -59,12 +73,15 @@ class CompletionStorage:
             metadata=request.metadata or {},
             model=completion.model,
         )
-        write = _Write(owner, [*items, answer])  # the completion last: it is found once it has its messages
-        if not await self._is_written(write):
-            if len(self._waiting) >= MAX_WAITING:
-                _log.error("chat completion not stored: too many wait for the store", completion=write.id)
-            else:
-                self._waiting.add([write])
+        documents = self._documents.created(owner, *items, answer)  # a completion is found once it has its messages
+        write = _Write(owner, documents)
+        if await self._is_done(write):
+            return
+        if self._waiting_bytes + write.size > MAX_WAITING_BYTES:
+            _log.error("chat completion not stored: too many wait for the store", completion=write.id)
+        else:
+            self._waiting_bytes += write.size
+            self._waiting.add([write])
 
     async def run(self) -> None:
         """Repeat failed writes in the background until cancelled."""
@@ -76,15 +93,21 @@ class CompletionStorage:
             _log.error("chat completions left at shutdown", number=len(self._waiting))
 
     async def _repeat(self, writes: Sequence[_Write]) -> Sequence[_Write]:
-        return [each for each in writes if not await self._is_written(each)]
+        failed = [each for each in writes if not await self._is_done(each)]
+        self._waiting_bytes -= sum(each.size for each in writes) - sum(each.size for each in failed)
+        return failed
 
-    async def _is_written(self, write: _Write) -> bool:
+    async def _is_done(self, write: _Write) -> bool:
+        """Store a completion; return false if it is to be tried again."""
         try:
-            await self._documents.add(write.owner, *write.documents)
+            if not write.is_counted:
+                await self._documents.quota.reserve(write.owner, write.size)
+                write.is_counted = True
+            await self._documents.store.insert(write.documents)
         except StoreUnavailable as error:
             _log.warning("chat completion not stored yet", completion=write.id, reason=str(error))
             return False
-        except RecordRefused as error:
+        except (RecordRefused, StorageQuotaExceeded) as error:
             _log.error("chat completion not stored", completion=write.id, reason=str(error))
         return True
 

@@ -94,7 +94,7 @@ _NOT_KEPT = (
 )
 _NO_PRICE = "A model of this request can't be used yet: its operator has not said what it costs."
 _CLOSED = "Your account is not active: new requests are not taken."
-_TOO_MUCH_STORED = "You or your organization store as many images and files as is allowed. Please delete some."
+_TOO_MUCH_STORED = "You, your project or your organization store as much as is allowed. Please delete something."
 _NO_FILE = "There is no such file, or it has expired."
 _FORGED = "The address of this file is not valid. Use it as you got it."
 _EXPIRED = "The address of this file has expired."

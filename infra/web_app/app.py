@@ -59,7 +59,7 @@ def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings)
         access.rate_limiter(settings.gateway_id, settings.default_limits),
         objects,
         AddressSigner(address_key(access.pepper)),
-        stored_documents(environment.load(DocumentSettings), access.connection),
+        stored_documents(environment.load(DocumentSettings), access.connection, objects.quotas),
         metrics=registry,
         timings=access.timings,
     )

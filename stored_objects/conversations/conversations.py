@@ -32,7 +32,11 @@ class Conversations:
         self.documents = documents
 
     async def create(self, owner: ProjectOwner, metadata: Mapping[str, str], items: Sequence[Item]) -> ProjectDocument:
-        """Store a new conversation of `owner` with its first items by one write, and return its document."""
+        """Store a new conversation of `owner` with its first items by one write, and return its document.
+
+        Raises:
+            StorageQuotaExceeded: the project or its organisation would store too much.
+        """
         id = f"conv_{uuid.uuid4().hex}"
         conversation = NewDocument(id, b"{}", metadata)
         *_, stored = await self.documents.add(owner, *_documents(id, items), conversation)
@@ -54,6 +58,7 @@ class Conversations:
 
         Raises:
             DocumentNotFound: the conversation was deleted meanwhile; the items are erased too.
+            StorageQuotaExceeded: the project or its organisation would store too much; nothing is stored.
         """
         await self.documents.add(conversation.owner, *_documents(conversation.id, items))
         await self.documents.renew(conversation)

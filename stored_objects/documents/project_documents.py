@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stored_objects.batches import BatchStore
+from stored_objects.documents.quota import DocumentQuota
 from stored_objects.documents.records import DocumentQuery, DocumentStore, ProjectDocument, ProjectOwner
 from stored_objects.documents.runs import ResponseRuns
 from stored_objects.errors import DocumentNotFound
@@ -52,17 +53,33 @@ class DocumentPage:
 
 
 class ProjectDocuments:
-    """Keeps the documents of one kind. Methods raise `StoreUnavailable` (of `auth_billing`) if the store is away."""
+    """Keeps the documents of one kind. Methods raise `StoreUnavailable` (of `auth_billing`) if the store is away.
 
-    def __init__(self, store: DocumentStore, retention: Retention, *, clock: Callable[[], float] = time.time) -> None:
+    Every document counts in its project's quota: before it is written, until it is erased.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        retention: Retention,
+        quota: DocumentQuota,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.store = store
+        self.quota = quota
         self._retention = retention
         self._clock = clock
 
     async def add(self, owner: ProjectOwner, *new: NewDocument) -> list[ProjectDocument]:
-        """Store documents of `owner`, at least one, in this order, and return them: one write for all of them."""
+        """Store documents of `owner`, at least one, in this order, and return them: one write for all of them.
+
+        Raises:
+            StorageQuotaExceeded: the project or its organisation would store too much; nothing is stored.
+        """
         documents = self.created(owner, *new)
-        await self.store.insert(documents)
+        await self.quota.reserve(owner, sum(each.size for each in documents))
+        await self.store.insert(documents)  # after an error they stay counted: some may be stored
         return documents
 
     def created(self, owner: ProjectOwner, *new: NewDocument) -> list[ProjectDocument]:
@@ -83,15 +100,6 @@ class ProjectDocuments:
             )
             for number, each in enumerate(new)
         ]
-
-    async def update(self, document: ProjectDocument) -> None:
-        """Replace the stored content and metadata of a document of its owner.
-
-        Raises:
-            DocumentNotFound: it was deleted, or has expired.
-        """
-        if not await self.store.replace(document):
-            raise DocumentNotFound(document.id)
 
     async def find(self, owner: ProjectOwner, id: str) -> ProjectDocument:
         """Return one document of `owner`, by id.
@@ -132,7 +140,7 @@ class ProjectDocuments:
         if expires - document.expires >= RENEWAL_INTERVAL:
             await self.store.renew(owner, id, expires)
         if await self.store.find(owner, id, now) is None:
-            await self.store.delete(owner, id)
+            await self.quota.release(owner, await self.store.delete_items(owner, id))
             raise DocumentNotFound(id)
 
     async def set_metadata(self, owner: ProjectOwner, id: str, metadata: Mapping[str, str]) -> ProjectDocument:
@@ -140,23 +148,36 @@ class ProjectDocuments:
 
         Raises:
             DocumentNotFound: the owner has none with this id.
+            StorageQuotaExceeded: the project or its organisation would store too much; nothing is changed.
         """
-        if not await self.store.set_metadata(owner, id, metadata, self._clock()):
+        found = await self.find(owner, id)
+        changed = replace(found, metadata=dict(metadata))
+        if changed.size > found.size:
+            await self.quota.reserve(owner, changed.size - found.size)
+        if not await self.store.set_metadata(changed, self._clock()):
             raise DocumentNotFound(id)
-        return await self.find(owner, id)
+        if changed.size < found.size:
+            await self.quota.release(owner, found.size - changed.size)
+        return changed
 
     async def delete(self, owner: ProjectOwner, id: str) -> None:
-        """Erase one document of `owner` and its items.
+        """Erase one document of `owner` and its items; the items first: a deletion that is cut off can be repeated.
 
         Raises:
             DocumentNotFound: the owner has none with this id.
         """
-        if not await self.store.delete(owner, id):
+        await self.quota.release(owner, await self.store.delete_items(owner, id))
+        size = await self.store.delete(owner, id)
+        if size is None:
             raise DocumentNotFound(id)
+        await self.quota.release(owner, size)
 
     async def delete_expired(self, limit: int) -> int:
         """Erase up to `limit` documents of all owners that have expired, and return their number."""
-        return await self.store.delete_expired(self._clock(), limit)
+        erased = await self.store.delete_expired(self._clock(), limit)
+        for each in erased:
+            await self.quota.release(each.owner, each.size)
+        return sum(each.number for each in erased)
 
 
 @dataclass(frozen=True)
@@ -172,6 +193,8 @@ class StoredDocuments:
     response_runs: ResponseRuns
     """Runs of background responses, whose documents are among `responses`."""
     batches: BatchStore
+    quota: DocumentQuota
+    """The quota that counts the documents of all kinds."""
 
     @property
     def kinds(self) -> list[ProjectDocuments]:

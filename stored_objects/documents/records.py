@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from auth_billing.access.principal import Principal
+from stored_objects.records import RECORD_BYTES, ObjectOwner
 
 Order = Literal["asc", "desc"]
 
@@ -27,6 +28,11 @@ class ProjectOwner:
     def of(cls, principal: Principal) -> ProjectOwner:
         """Return the owner of what `principal` stores: the project that the caller's API key belongs to."""
         return cls(principal.tenant, principal.project)
+
+    @property
+    def of_quota(self) -> ObjectOwner:
+        """Owner whose storage quota counts the project's documents: that of its files."""
+        return ObjectOwner.of_project(self.organisation, self.project)
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,22 @@ class ProjectDocument:
         """Owner of the document: its project and organisation."""
         return ProjectOwner(self.organisation, self.project)
 
+    @property
+    def size(self) -> int:
+        """Bytes that count towards quotas: content, metadata, and the record itself."""
+        metadata = sum(len(text.encode()) for pair in self.metadata.items() for text in pair)
+        return len(self.content) + metadata + RECORD_BYTES
+
+
+@dataclass(frozen=True)
+class ErasedDocuments:
+    """Documents of one owner that were erased at once."""
+
+    owner: ProjectOwner
+    number: int
+    size: int
+    """Bytes that were counted for them."""
+
 
 @dataclass(frozen=True)
 class DocumentQuery:
@@ -77,10 +99,6 @@ class DocumentStore(Protocol):
         """Insert new documents, at least one; repeatable, for a document that is stored already is not changed."""
         ...
 
-    async def replace(self, document: ProjectDocument) -> bool:
-        """Replace content, metadata and expiry of one document of its owner; return false if there is none."""
-        ...
-
     async def find(self, owner: ProjectOwner, id: str, now: float) -> ProjectDocument | None:
         """Return one document of `owner`; `None` if there is none with this id."""
         ...
@@ -93,18 +111,32 @@ class DocumentStore(Protocol):
         """Return the documents of `owner` that match `query`, in its order, at most `query.limit`."""
         ...
 
-    async def set_metadata(self, owner: ProjectOwner, id: str, metadata: Mapping[str, str], now: float) -> bool:
-        """Replace the metadata of one document of `owner`; return false if there is none with this id."""
+    async def set_metadata(self, document: ProjectDocument, now: float) -> bool:
+        """Replace the stored metadata, and the size, of a document by those of `document`; return false if it is gone.
+
+        The content is not changed.
+        """
         ...
 
     async def renew(self, owner: ProjectOwner, id: str, expires: float) -> None:
         """Set the expiry of one document of `owner` and of its items."""
         ...
 
-    async def delete(self, owner: ProjectOwner, id: str) -> bool:
-        """Erase one document of `owner`, and the documents that are its items; return false if there is none."""
+    async def delete(self, owner: ProjectOwner, id: str) -> int | None:
+        """Erase one document of `owner`; return the bytes that were counted for it, `None` if there is none."""
         ...
 
-    async def delete_expired(self, now: float, limit: int) -> int:
-        """Erase up to `limit` documents of any owner that expired before `now`, and return their number."""
+    async def delete_items(self, owner: ProjectOwner, parent: str) -> int:
+        """Erase the items of one document of `owner`; return the bytes that were counted for them."""
+        ...
+
+    async def delete_expired(self, now: float, limit: int) -> list[ErasedDocuments]:
+        """Erase up to `limit` documents of any owner that expired before `now`; return them by owner."""
+        ...
+
+    async def stored_bytes(self, organisation: str, requester: str | None) -> int:
+        """Return the bytes that count for an owner's documents here, or (`requester` is `None`) an organisation's.
+
+        `requester` is that of `ProjectOwner.of_quota`; owners that are no projects have no documents.
+        """
         ...

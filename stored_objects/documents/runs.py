@@ -88,9 +88,10 @@ class ResponseRuns(Protocol):
         """End the lease that `runner` holds, so that another process claims the run at once."""
         ...
 
-    async def finish(self, response: str, runner: str, content: bytes, receipts: Sequence[Receipt]) -> bool:
+    async def finish(self, response: str, runner: str, content: bytes, size: int, receipts: Sequence[Receipt]) -> bool:
         """Store the ended response and its jobs' receipts, and end the run, in one write.
 
-        Return false, without a change, if `runner` does not hold the run.
+        `size`: the bytes that are counted for the response and its log. Return false, without a change, if `runner`
+        does not hold the run.
         """
         ...

@@ -73,6 +73,7 @@ class StoredResponses:
 
         Raises:
             RecordRefused: the response is too large for the store.
+            StorageQuotaExceeded: the project or its organisation would store too much.
         """
         await self.documents.add(owner, await new_document(stored))
 

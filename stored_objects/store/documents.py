@@ -1,19 +1,22 @@
 """Keeps project documents in MongoDB, each kind in a collection of its own.
 
-    {_id: id, organisation, project, created, expires, model, parent, content: binary, metadata: ["key\\nvalue", ...]}
+    {_id: id, organisation, project, created, expires, model, parent, size, content: binary,
+     metadata: ["key\\nvalue", ...]}
 
 Content is binary, because clients' JSON has field names that MongoDB does not store (`$ref`). A metadata pair is one
-string, so that an index-free `$all` compares whole pairs; a key has no line feed.
+string, so that an index-free `$all` compares whole pairs; a key has no line feed. `size`: the bytes that are counted.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document, to_document
-from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
+from stored_objects.documents.records import DocumentQuery, ErasedDocuments, ProjectDocument, ProjectOwner
+from stored_objects.records import is_project, project_id
 
 COMPLETIONS = "stored_chat_completions"
 """Collection of stored chat completions."""
@@ -34,12 +37,6 @@ class MongoDocumentStore:
     async def insert(self, documents: Sequence[ProjectDocument]) -> None:
         """Insert new documents into MongoDB by one write; one that is stored already is not changed."""
         await self._documents.insert_new([document_of(each) for each in documents])
-
-    async def replace(self, document: ProjectDocument) -> bool:
-        """Replace one document of its owner in MongoDB; return false if there is none."""
-        stored = document_of(document)
-        query = {"_id": stored.pop("_id"), **owned_by(document.owner)}
-        return await self._documents.update_matching(query, {"$set": stored})
 
     async def find(self, owner: ProjectOwner, id: str, now: float) -> ProjectDocument | None:
         """Read one document of `owner` from MongoDB; `None` if there is none with this id."""
@@ -66,31 +63,53 @@ class MongoDocumentStore:
         found = self._documents.find(selected).sort([("created", direction), ("_id", direction)]).limit(query.limit)
         return [record_of(each) for each in await found.to_list(query.limit)]
 
-    async def set_metadata(self, owner: ProjectOwner, id: str, metadata: Mapping[str, str], now: float) -> bool:
-        """Replace the metadata of one document of `owner` in MongoDB; return false if there is none with this id."""
-        change = {"$set": {"metadata": _pairs(metadata)}}
-        return await self._documents.update_matching({"_id": id, **_available(owner, now)}, change)
+    async def set_metadata(self, document: ProjectDocument, now: float) -> bool:
+        """Replace the metadata and size of one document in MongoDB; return false if it is gone."""
+        change = {"$set": {"metadata": _pairs(document.metadata), "size": document.size}}
+        query = {"_id": document.id, **_available(document.owner, now)}
+        return await self._documents.update_matching(query, change)
 
     async def renew(self, owner: ProjectOwner, id: str, expires: float) -> None:
         """Set the expiry of one document of `owner` and of its items in MongoDB."""
         query = {**owned_by(owner), "$or": [{"_id": id}, {"parent": id}]}
         await self._documents.update_many(query, {"$set": {"expires": expires}})
 
-    async def delete(self, owner: ProjectOwner, id: str) -> bool:
-        """Erase one document of `owner` and its items from MongoDB; return false if there is none.
+    async def delete(self, owner: ProjectOwner, id: str) -> int | None:
+        """Erase one document of `owner` from MongoDB; return the bytes counted for it, `None` if there is none."""
+        erased = await self._erase({"_id": id, **owned_by(owner)}, 1)
+        return erased[0].size if erased else None
 
-        The items go first: a deletion that is cut off can be repeated.
-        """
-        await self._documents.delete_many({"parent": id, **owned_by(owner)})
-        return bool((await self._documents.delete_one({"_id": id, **owned_by(owner)})).deleted_count)
+    async def delete_items(self, owner: ProjectOwner, parent: str) -> int:
+        """Erase the items of one document of `owner` from MongoDB; return the bytes counted for them."""
+        return sum(each.size for each in await self._erase({"parent": parent, **owned_by(owner)}))
 
-    async def delete_expired(self, now: float, limit: int) -> int:
-        """Erase up to `limit` documents of any owner that expired before `now` from MongoDB; return their number."""
-        found = self._documents.find({"expires": {"$lte": now}}, {"_id": 1}).limit(limit)
-        ids = [each["_id"] for each in await found.to_list(limit)]
-        if not ids:
+    async def delete_expired(self, now: float, limit: int) -> list[ErasedDocuments]:
+        """Erase up to `limit` documents of any owner that expired before `now` from MongoDB; return them by owner."""
+        return await self._erase({"expires": {"$lte": now}}, limit)
+
+    async def stored_bytes(self, organisation: str, requester: str | None) -> int:
+        """Sum up in MongoDB the sizes of a project's or (`requester` is `None`) organisation's documents."""
+        if requester is not None and not is_project(requester):
             return 0
-        return int((await self._documents.delete_many({"_id": {"$in": ids}})).deleted_count)
+        own = {} if requester is None else {"project": project_id(requester)}
+        group = {"_id": None, "size": {"$sum": "$size"}}
+        found = self._documents.aggregate([{"$match": {"organisation": organisation, **own}}, {"$group": group}])
+        return sum(each["size"] for each in await found.to_list(1))
+
+    async def _erase(self, query: dict[str, Any], limit: int | None = None) -> list[ErasedDocuments]:
+        found = await self._documents.find(query, _SIZE).limit(limit or 0).to_list(limit)
+        by_owner: dict[ProjectOwner, dict[str, int]] = defaultdict(dict)
+        for each in found:
+            by_owner[ProjectOwner(each["organisation"], each["project"])][each["_id"]] = each.get("size", 0)
+        erased = []
+        for owner, sizes in by_owner.items():
+            number = (await self._documents.delete_many({"_id": {"$in": list(sizes)}})).deleted_count
+            if number:  # fewer if another process erased some at the same time, which counts those
+                erased.append(ErasedDocuments(owner, number, sum(sizes.values()) * number // len(sizes)))
+        return erased
+
+
+_SIZE = {"organisation": 1, "project": 1, "size": 1}
 
 
 def owned_by(owner: ProjectOwner) -> dict[str, Any]:
@@ -108,7 +127,7 @@ def _pairs(metadata: Mapping[str, str]) -> list[str]:
 
 def document_of(record: ProjectDocument) -> dict[str, Any]:
     """Return a project document in the form in which MongoDB has it."""
-    return to_document(record, metadata=_pairs(record.metadata))
+    return to_document(record, metadata=_pairs(record.metadata), size=record.size)
 
 
 def record_of(document: dict[str, Any]) -> ProjectDocument:

@@ -26,6 +26,7 @@ async def create_indexes(connection: StoreConnection) -> None:
         in_order = [("organisation", 1), ("project", 1), ("parent", 1), ("created", 1), ("_id", 1)]
         await collection.create_index(in_order)
         await collection.create_index([("expires", 1)])
+        await collection.create_index([("organisation", 1), ("project", 1), ("size", 1)])
     runs = connection.durable(documents.RESPONSES)
     await runs.create_index([("run.lease", 1)], sparse=True)
     await runs.create_index([("parent", 1), ("_id", 1)])

@@ -4,7 +4,7 @@
 
 `lease` is 0 once the response has ended; `answer.usage` are the receipts of its jobs, which settle them if the gateway
 dies before publishing (`auth_billing/store/idempotency.py`). A group of the log is a document whose parent is the
-response, so it is erased with it.
+response, so it is erased with it; its bytes are counted in the size of the ended response.
 """
 
 from __future__ import annotations
@@ -87,11 +87,12 @@ class MongoResponseRuns:
         held = {"_id": response, "run.runner": runner, "run.lease": {"$gt": ENDED}}
         await self._responses.update_matching(held, {"$set": {"run.lease": RELEASED}})
 
-    async def finish(self, response: str, runner: str, content: bytes, receipts: Sequence[Receipt]) -> bool:
+    async def finish(self, response: str, runner: str, content: bytes, size: int, receipts: Sequence[Receipt]) -> bool:
         """Store the ended response with its receipts in one conditional update; return false if the run is lost."""
         ended = {
             "run.lease": ENDED,
             "content": content,
+            "size": size,
             "answer": {"usage": {each.job: stated(each) for each in receipts}},
         }
         held = {"_id": response, "run.runner": runner, "run.lease": {"$gt": ENDED}}
@@ -112,4 +113,4 @@ def _group(group: LogGroup) -> dict[str, Any]:
         content=group.content,
         parent=group.response,
     )
-    return document_of(record)
+    return {**document_of(record), "size": 0}

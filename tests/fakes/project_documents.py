@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from auth_billing.errors import StoreUnavailable
 from router.messages import Receipt
 from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
-from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
+from stored_objects.documents.records import DocumentQuery, ErasedDocuments, ProjectDocument, ProjectOwner
 from stored_objects.documents.runs import LogGroup, ResponseRun
+from stored_objects.records import ObjectOwner
 from tests.fakes.batches import DictBatchStore
+from tests.fakes.byte_counts import MIB, document_quota
 
 
 class DictDocumentStore:
@@ -19,6 +21,8 @@ class DictDocumentStore:
 
     def __init__(self) -> None:
         self.records: dict[str, ProjectDocument] = {}
+        self.sizes: dict[str, int] = {}
+        """Bytes that are counted for each document."""
         self.writes = 0
         """Number of inserting calls."""
         self.is_down = False
@@ -29,13 +33,13 @@ class DictDocumentStore:
             raise StoreUnavailable("no answer")
         self.writes += 1
         for each in documents:
-            self.records.setdefault(each.id, each)
+            self.put(each, each.size)
 
-    async def replace(self, document: ProjectDocument) -> bool:
-        found = self.records.get(document.id)
-        if found is None or found.owner != document.owner:
+    def put(self, document: ProjectDocument, size: int) -> bool:
+        """Insert a document; return false if its id is taken."""
+        if document.id in self.records:
             return False
-        self.records[document.id] = document
+        self.records[document.id], self.sizes[document.id] = document, size
         return True
 
     async def find(self, owner: ProjectOwner, id: str, now: float) -> ProjectDocument | None:
@@ -65,11 +69,12 @@ class DictDocumentStore:
             found = [each for each in found if (place(each) > last if query.order == "asc" else place(each) < last)]
         return found[: query.limit]
 
-    async def set_metadata(self, owner: ProjectOwner, id: str, metadata: Mapping[str, str], now: float) -> bool:
-        found = await self.find(owner, id, now)
+    async def set_metadata(self, document: ProjectDocument, now: float) -> bool:
+        found = await self.find(document.owner, document.id, now)
         if found is None:
             return False
-        self.records[id] = replace(found, metadata=dict(metadata))
+        self.records[found.id] = replace(found, metadata=document.metadata)
+        self.sizes[found.id] = document.size
         return True
 
     async def renew(self, owner: ProjectOwner, id: str, expires: float) -> None:
@@ -77,20 +82,30 @@ class DictDocumentStore:
             if id in (each.id, each.parent) and each.owner == owner:
                 self.records[each.id] = replace(each, expires=expires)
 
-    async def delete(self, owner: ProjectOwner, id: str) -> bool:
-        items = [each.id for each in self.records.values() if each.parent == id and each.owner == owner]
-        for each in items:
-            del self.records[each]
+    async def delete(self, owner: ProjectOwner, id: str) -> int | None:
         if id not in self.records or self.records[id].owner != owner:
-            return False
-        del self.records[id]
-        return True
+            return None
+        return self._erase([id])
 
-    async def delete_expired(self, now: float, limit: int) -> int:
-        expired = [each.id for each in self.records.values() if each.expires <= now][:limit]
-        for each in expired:
+    async def delete_items(self, owner: ProjectOwner, parent: str) -> int:
+        return self._erase([each.id for each in self.records.values() if each.parent == parent and each.owner == owner])
+
+    async def delete_expired(self, now: float, limit: int) -> list[ErasedDocuments]:
+        expired = [each for each in self.records.values() if each.expires <= now][:limit]
+        return [ErasedDocuments(each.owner, 1, self._erase([each.id])) for each in expired]
+
+    async def stored_bytes(self, organisation: str, requester: str | None) -> int:
+        return sum(
+            self.sizes[each.id]
+            for each in self.records.values()
+            if each.organisation == organisation
+            and requester in (None, ObjectOwner.of_project(organisation, each.project).requester)
+        )
+
+    def _erase(self, ids: Sequence[str]) -> int:
+        for each in ids:
             del self.records[each]
-        return len(expired)
+        return sum(self.sizes.pop(each) for each in ids)
 
 
 class DictResponseRuns:
@@ -111,7 +126,7 @@ class DictResponseRuns:
     def _append(self, group: LogGroup) -> bool:
         id, who = f"{group.response}/{group.number:08d}", (group.owner.organisation, group.owner.project)
         document = ProjectDocument(id, *who, group.created, group.expires, group.content, parent=group.response)
-        return self.responses.records.setdefault(id, document) is document
+        return self.responses.put(document, 0)
 
     async def log(self, owner: ProjectOwner, response: str, start: int) -> list[bytes]:
         found = sorted(id for id, each in self.responses.records.items() if each.parent == response)
@@ -151,12 +166,13 @@ class DictResponseRuns:
         if self._holds(response, runner):
             self.runs[response] = replace(self.runs[response], lease=1.0)
 
-    async def finish(self, response: str, runner: str, content: bytes, receipts: Sequence[Receipt]) -> bool:
+    async def finish(self, response: str, runner: str, content: bytes, size: int, receipts: Sequence[Receipt]) -> bool:
         if not self._holds(response, runner):
             return False
         self.runs[response] = replace(self.runs[response], lease=0.0, job=b"")
         self.receipts[response] = list(receipts)
         self.responses.records[response] = replace(self.responses.records[response], content=content)
+        self.responses.sizes[response] = size
         return True
 
     def _holds(self, response: str, runner: str) -> bool:
@@ -164,9 +180,12 @@ class DictResponseRuns:
         return run is not None and run.runner == runner and run.lease > 0 and response in self.responses.records
 
 
-def stored_documents(clock: Callable[[], float] = time.time, days: int = 30) -> StoredDocuments:
+def stored_documents(
+    clock: Callable[[], float] = time.time, days: int = 30, per_project: int = 100 * MIB
+) -> StoredDocuments:
     """Project documents in memory."""
     responses = DictDocumentStore()
     stores = (DictDocumentStore(), responses, DictDocumentStore())
-    first, second, third = (ProjectDocuments(each, Retention(days), clock=clock) for each in stores)
-    return StoredDocuments(first, second, third, DictResponseRuns(responses), DictBatchStore())
+    quota = document_quota(stores, per_project, clock=clock)
+    first, second, third = (ProjectDocuments(each, Retention(days), quota, clock=clock) for each in stores)
+    return StoredDocuments(first, second, third, DictResponseRuns(responses), DictBatchStore(), quota)

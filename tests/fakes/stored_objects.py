@@ -14,11 +14,11 @@ from stored_objects.blobs import Blobs
 from stored_objects.documents.project_documents import StoredDocuments
 from stored_objects.metrics import ObjectMetrics
 from stored_objects.objects import StoredObjects
-from stored_objects.quota import ByteCount, ByteCounts, CountSubject, StorageQuotas
+from stored_objects.quota import ByteCounts, StorageQuotas
 from stored_objects.records import RECORD_BYTES, ObjectOwner, ObjectQuery, ObjectState, ObjectStore, StoredObject
+from tests.fakes.byte_counts import MIB, DictByteCounts
 from tests.fakes.project_documents import stored_documents
 
-MIB = 2**20
 ADDRESS_KEY = address_key(b"pepper of the tests" * 2)
 
 
@@ -122,32 +122,6 @@ class DictObjectStore:
         )
 
 
-class DictByteCounts:
-    """`quota.ByteCounts` in a dictionary."""
-
-    def __init__(self) -> None:
-        self.counts: dict[CountSubject, ByteCount] = {}
-
-    async def find(self, subject: CountSubject) -> ByteCount | None:
-        return self.counts.get(subject)
-
-    async def begin(self, subject: CountSubject, count: ByteCount) -> None:
-        self.counts.setdefault(subject, count)
-
-    async def add(self, subject: CountSubject, more: int, now: float, limit: int | None = None) -> bool:
-        found = self.counts.get(subject)
-        if found is None or (limit is not None and found.total + more > limit):
-            return False
-        self.counts[subject] = ByteCount(found.total + more, now)
-        return True
-
-    async def correct(self, subject: CountSubject, before: ByteCount, count: ByteCount) -> bool:
-        if self.counts.get(subject) != before:
-            return False
-        self.counts[subject] = count
-        return True
-
-
 def stored_objects(
     documents: ObjectStore | None = None,
     counts: ByteCounts | None = None,
@@ -162,7 +136,7 @@ def stored_objects(
     documents = documents or DictObjectStore()
     quotas = StorageQuotas(
         counts or DictByteCounts(),
-        documents,
+        [documents],
         per_owner=per_owner,
         per_project=per_project,
         per_organisation=per_organisation,

@@ -21,7 +21,8 @@ from stored_objects.settings import BlobSettings
 from stored_objects.store.byte_counts import MongoByteCounts
 from stored_objects.store.indexes import create_indexes
 from stored_objects.store.objects import MongoObjectStore
-from tests.fakes.stored_objects import DictByteCounts, DictObjectStore
+from tests.fakes.byte_counts import DictByteCounts
+from tests.fakes.stored_objects import DictObjectStore
 
 SECRET = "blobs-secret"
 MAX_BYTES = 4 * 2**20

@@ -19,7 +19,7 @@ OWN, SHARED = CountSubject("org-1", "user-ada"), CountSubject("org-1")
 def quotas(stores: ObjectStores, clock: Clock, per_owner: int = 3 * ONE, shared: int = 5 * ONE) -> StorageQuotas:
     return StorageQuotas(
         stores.counts,
-        stores.documents,
+        [stores.documents],
         per_owner=per_owner,
         per_project=2 * ONE,
         per_organisation=shared,

@@ -34,6 +34,7 @@ from router.messages.codec import JOBS, encode
 from router.producer.errors import DeadlinePassed, GenerationError, NotContinuable
 from router.producer.job_output import JobOutput
 from router.timings import Timings
+from stored_objects.documents.quota import DocumentQuota
 from stored_objects.documents.records import ProjectDocument
 from stored_objects.documents.runs import ResponseRun, ResponseRuns
 from stored_objects.image_results import BlobAddress
@@ -56,6 +57,7 @@ class BackgroundServices:
     """The services that all background responses of a gateway use."""
 
     runs: ResponseRuns
+    quota: DocumentQuota
     jobs: JobSubmission
     catalogue: ModelCatalogue
     limits: RateLimiter
@@ -96,14 +98,23 @@ class BackgroundResponses:
 
         Raises:
             AccountError, PublishError, GenerationError: The job can't be paid for or queued; nothing is stored.
+            StorageQuotaExceeded: The project or its organisation stores too much; nothing is generated.
         """
+        quota = self._services.quota
+        await quota.reserve(document.owner, document.size)
         principal, allowance = accepted.admitted.principal, accepted.allowance
         stored = ResponseRun(self.runner, self._lease, encode(accepted.job), principal.key_id, principal.user)
         run = BackgroundRun(document, await read_document(document), self._services.address, self._log)
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         allowance.retain()
         self._spawn(self._first(run, stored, accepted, begun))
-        await asyncio.shield(begun)
+        try:
+            await asyncio.shield(begun)
+        except StoreUnavailable:
+            raise  # the document may be stored
+        except (AccountError, PublishError, GenerationError, GatewayError):
+            await quota.release(document.owner, document.size)
+            raise
 
     def cancel(self, response_id: str) -> None:
         """Stop generating a response that this process writes, because its client has cancelled it."""
@@ -265,7 +276,8 @@ class BackgroundResponses:
                 await self.runs.release(run.id, self.runner)
             await keyed.settle(0.0, pays=False)
             return
-        held = await run.store_end(self.runs, self.runner, keyed.receipts, error, self._services.error_of)
+        quota, error_of = self._services.quota, self._services.error_of
+        held = await run.store_end(self.runs, self.runner, keyed.receipts, error, error_of, quota=quota)
         await keyed.settle(RECEIPT_TIMEOUT, pays=held)
 
     def _forget(self, run: BackgroundRun) -> None:

@@ -20,9 +20,11 @@ from gateway.jobs.generation import Generation
 from router.messages import Delta, Receipt
 from router.producer.errors import GenerationError
 from runtime.retry import Backoff
+from stored_objects.documents.quota import DocumentQuota
 from stored_objects.documents.records import ProjectDocument
 from stored_objects.documents.runs import LogGroup, ResponseRuns
 from stored_objects.image_results import BlobAddress
+from stored_objects.records import RECORD_BYTES
 from stored_objects.responses.responses import StoredResponse, new_document
 
 ErrorOf = Callable[[Exception], dict[str, Any]]
@@ -43,6 +45,11 @@ def encoded(deltas: Sequence[Delta]) -> bytes:
 def decoded(group: bytes) -> list[Delta]:
     """Decode the deltas of a group."""
     return _DELTAS.decode(group)
+
+
+def group_bytes(group: bytes) -> int:
+    """Return the bytes that count towards quotas for one group of a log."""
+    return len(group) + RECORD_BYTES
 
 
 def events_of(stored: StoredResponse, address: BlobAddress) -> ResponseEvents:
@@ -71,6 +78,8 @@ class BackgroundRun:
         """Deltas that are not in the log yet."""
         self.logged: list[list[Delta]] = []
         """Groups of the log."""
+        self.log_bytes = 0
+        """Bytes of the log that count in the project's quota once the response has ended."""
         self.lost = False
         self.ended = False
         """Whether the ended response is stored."""
@@ -143,7 +152,9 @@ class BackgroundRun:
     async def recover(self, runs: ResponseRuns) -> None:
         """Seal the log against its earlier writer, and read the deltas that it has."""
         while True:
-            self.logged += map(decoded, await runs.log(self.document.owner, self.id, len(self.logged)))
+            groups = await runs.log(self.document.owner, self.id, len(self.logged))
+            self.logged += map(decoded, groups)
+            self.log_bytes += sum(map(group_bytes, groups))
             if (await runs.append([self.group([])]))[0]:
                 self.logged.append([])
                 break
@@ -168,15 +179,24 @@ class BackgroundRun:
         receipts: Sequence[Receipt],
         error: Exception | None,
         error_of: ErrorOf,
+        *,
+        quota: DocumentQuota,
     ) -> bool:
-        """Store the ended response with the `receipts` of its job; return false if the run is lost."""
+        """Store the ended response with the `receipts` of its job; return false if the run is lost.
+
+        Its output is paid for, so it is counted beyond the project's quota too.
+        """
         await self.flushed()
         backoff = Backoff()
         response = self._ended(error, error_of)
+        counted = self.document.size
         while not self.lost:
             content = (await new_document(replace(self.stored, response=response))).content
+            size = replace(self.document, content=content).size + self.log_bytes
+            await quota.release(self.document.owner, counted - size)
+            counted = size
             try:
-                self.ended = await runs.finish(self.id, runner, content, receipts)
+                self.ended = await runs.finish(self.id, runner, content, size, receipts)
                 self.lost = not self.ended
                 return self.ended
             except RecordRefused:
@@ -228,11 +248,12 @@ class LogWriter:
         except StoreUnavailable as error:
             _log.warning("output of background responses not stored, retrying", reason=str(error))
             stored = [await self._is_stored(group) for group in groups]
-        for run, count, is_stored in zip(runs, counts, stored, strict=True):
+        for run, count, group, is_stored in zip(runs, counts, groups, stored, strict=True):
             if is_stored is None:
                 self.add(run)
             elif is_stored:
                 run.logged.append(run.pending[:count])
+                run.log_bytes += group_bytes(group.content)
                 del run.pending[:count]
                 if run.pending:
                     self.add(run)

@@ -53,7 +53,7 @@ from gateway.openai.responses.tools import custom_names
 from gateway.openai.responses.translation import to_chat
 from router.messages import Job
 from stored_objects.documents.records import ProjectDocument, ProjectOwner
-from stored_objects.errors import DocumentNotFound
+from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
 from stored_objects.responses.responses import StoredResponse, new_document
 
 router = APIRouter(route_class=IdempotentRoute)
@@ -207,7 +207,7 @@ async def _keep(
     try:
         items, earlier = to_stored(given.own, response["id"]), [each.id for each in given.context]
         await gateway.responses.keep(owner, StoredResponse(response, items, earlier))
-    except (StoreUnavailable, RecordRefused) as error:
+    except (StoreUnavailable, RecordRefused, StorageQuotaExceeded) as error:
         _log.warning("a response was not stored", response=response["id"], reason=str(error))
         return {**response, "store": False}
     return response
@@ -220,7 +220,7 @@ async def _append(
     items = [*to_stored(without_ids(given.own), response["id"]), *response["output"]]
     try:
         await gateway.conversations.append(conversation, items)
-    except (StoreUnavailable, RecordRefused, DocumentNotFound) as error:
+    except (StoreUnavailable, RecordRefused, DocumentNotFound, StorageQuotaExceeded) as error:
         _log.warning("a conversation was not continued", conversation=conversation.id, reason=str(error))
 
 

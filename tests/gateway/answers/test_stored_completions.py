@@ -16,6 +16,8 @@ from gateway.openai.usage import CompletionUsage
 from router.messages import Usage
 from stored_objects.documents.project_documents import ProjectDocuments, Retention
 from stored_objects.documents.records import ProjectOwner
+from stored_objects.quota import CountSubject
+from tests.fakes.byte_counts import MIB, document_quota
 from tests.fakes.project_documents import DictDocumentStore
 
 OWNER = ProjectOwner("org-1", "proj-1")
@@ -52,8 +54,13 @@ def store() -> FailingStore:
 
 
 @pytest.fixture
-def storage(store: FailingStore) -> CompletionStorage:
-    return CompletionStorage(ProjectDocuments(store, Retention(30)))
+def documents(store: FailingStore) -> ProjectDocuments:
+    return ProjectDocuments(store, Retention(30), document_quota())
+
+
+@pytest.fixture
+def storage(documents: ProjectDocuments) -> CompletionStorage:
+    return CompletionStorage(documents)
 
 
 async def test_a_completion_that_the_store_can_not_hold_is_not_tried_again(
@@ -66,15 +73,45 @@ async def test_a_completion_that_the_store_can_not_hold_is_not_tried_again(
     assert store.records == {}
 
 
-async def test_only_so_many_completions_wait(
+async def test_only_so_many_bytes_wait(
     storage: CompletionStorage, store: FailingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_WAITING", 2)
     store.error = StoreUnavailable("away")
+    long = ChatCompletionRequest.parse({"model": "m", "messages": [{"role": "user", "content": "x" * 10_000}]})
+    monkeypatch.setattr(module, "MAX_WAITING_BYTES", 30_000)
     for id in "abc":
-        await storage.put(OWNER, REQUEST, completion(id))
+        await storage.put(OWNER, long, completion(id))
+    await storage.put(OWNER, REQUEST, completion("d"))
+    assert await stored_by(storage, store) == {"a", "b", "d"}
+    store.error = StoreUnavailable("away")
+    await storage.put(OWNER, long, completion("e"))  # what is stored waits no more
+    assert await stored_by(storage, store) == {"a", "b", "d", "e"}
+
+
+async def test_a_completion_that_waits_is_counted_once(
+    storage: CompletionStorage, store: FailingStore, documents: ProjectDocuments
+) -> None:
+    store.error = StoreUnavailable("away")
+    await storage.put(OWNER, REQUEST, completion("a"))
+    assert await storage._repeat(list(storage._waiting._items)) != []
+    assert await stored_by(storage, store) == {"a"}
+    await documents.quota.close()
+    used = await documents.quota._quotas.used(CountSubject(OWNER.organisation))
+    assert used == sum(each.size for each in store.records.values())
+
+
+async def test_a_completion_of_a_full_project_is_not_stored(
+    storage: CompletionStorage, store: FailingStore, documents: ProjectDocuments
+) -> None:
+    await documents.quota.reserve(OWNER, 100 * MIB)
+    await storage.put(OWNER, REQUEST, completion("a"))
+    assert await stored_by(storage, store) == set()
+
+
+async def stored_by(storage: CompletionStorage, store: FailingStore) -> set[str]:
+    """Let the store answer again; return the ids of the completions that it has once no completion waits."""
     store.error = None
     running = asyncio.create_task(storage.run())
     await storage.flush()
     running.cancel()
-    assert {each.id for each in store.records.values() if not each.parent} == {"a", "b"}
+    return {each.id for each in store.records.values() if not each.parent}

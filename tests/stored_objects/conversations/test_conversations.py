@@ -11,6 +11,7 @@ from stored_objects.conversations.conversations import Conversations
 from stored_objects.documents.project_documents import DAY, ProjectDocuments, Retention
 from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import ContextTooLarge, DocumentNotFound
+from tests.fakes.byte_counts import document_quota
 from tests.fakes.project_documents import DictDocumentStore
 from tests.stored_objects.conftest import Clock
 
@@ -28,7 +29,7 @@ def store() -> DictDocumentStore:
 
 @pytest.fixture
 def conversations(store: DictDocumentStore, clock: Clock) -> Conversations:
-    return Conversations(ProjectDocuments(store, Retention(30), clock=clock))
+    return Conversations(ProjectDocuments(store, Retention(30), document_quota(), clock=clock))
 
 
 async def test_all_items_are_the_context_in_order(

@@ -8,13 +8,17 @@ import pytest
 
 from stored_objects.documents.project_documents import DAY, DocumentPage, NewDocument, ProjectDocuments, Retention
 from stored_objects.documents.records import DocumentQuery, DocumentStore, ProjectOwner
-from stored_objects.errors import DocumentNotFound
+from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
+from stored_objects.records import RECORD_BYTES
 from stored_objects.store.documents import COMPLETIONS, MongoDocumentStore
+from tests.fakes.byte_counts import document_quota
 from tests.fakes.project_documents import DictDocumentStore
 from tests.stored_objects.conftest import Clock
 
 OURS, THEIRS = ProjectOwner("org-1", "proj-1"), ProjectOwner("org-1", "proj-2")
 ELSEWHERE = ProjectOwner("org-2", "proj-1")
+LIMIT = 3 * 2**20
+"""Bytes that a project may store."""
 CONTENT = b'{"$ref": "#/a.b", "text": "\\u0000\xc3\xb3"}'
 
 
@@ -27,7 +31,9 @@ def store(request: pytest.FixtureRequest) -> DocumentStore:
 
 @pytest.fixture
 def documents(store: DocumentStore, clock: Clock) -> ProjectDocuments:
-    return ProjectDocuments(store, Retention(30, {"proj-2": 7}), clock=clock)
+    return ProjectDocuments(
+        store, Retention(30, {"proj-2": 7}), document_quota([store], LIMIT, clock=clock), clock=clock
+    )
 
 
 def ids(page: DocumentPage) -> list[str]:
@@ -62,8 +68,6 @@ async def test_other_projects_can_not_tell_that_it_exists(documents: ProjectDocu
                 await documents.page(owner, DocumentQuery(limit=1), after=id)
             with pytest.raises(DocumentNotFound):
                 await documents.delete(owner, id)
-        with pytest.raises(DocumentNotFound):
-            await documents.update(replace(stored, organisation=owner.organisation, project=owner.project))
         assert ids(await documents.page(owner, DocumentQuery(limit=10))) == []
     assert await documents.find(OURS, "a") == stored
 
@@ -106,8 +110,7 @@ async def test_changes_keep_the_rest(documents: ProjectDocuments) -> None:
     (stored,) = await documents.add(OURS, NewDocument("a", b"{}", {"k": "v"}, model="m"))
     changed = await documents.set_metadata(OURS, "a", {"l": "w"})
     assert changed == replace(stored, metadata={"l": "w"})
-    await documents.update(replace(changed, content=CONTENT))
-    assert await documents.find(OURS, "a") == replace(changed, content=CONTENT)
+    assert await documents.find(OURS, "a") == changed
 
 
 async def test_a_repeated_write_changes_nothing(documents: ProjectDocuments) -> None:
@@ -171,3 +174,51 @@ async def test_a_page_follows_items_of_its_own_list_only(documents: ProjectDocum
         await documents.page(OURS, DocumentQuery(limit=9), after="b")
     with pytest.raises(DocumentNotFound):
         await documents.page(OURS, DocumentQuery(limit=9, parent="a"), after="a")
+
+
+async def refusal(documents: ProjectDocuments, id: str, size: int = 2**20) -> StorageQuotaExceeded:
+    with pytest.raises(StorageQuotaExceeded) as refused:
+        await documents.add(OURS, NewDocument(id, bytes(size)))
+    return refused.value
+
+
+async def test_a_full_project_stores_nothing_more(
+    documents: ProjectDocuments, store: DocumentStore, clock: Clock
+) -> None:
+    await documents.add(OURS, NewDocument("a", bytes(2**20)), NewDocument("b", bytes(2**20), parent="a"))
+    assert (await refusal(documents, "c")).limit == LIMIT
+    assert await store.find(OURS, "c", now=0.0) is None
+    await documents.add(THEIRS, NewDocument("c", bytes(2**20)))
+    await documents.delete(OURS, "a")
+    await documents.add(OURS, NewDocument("d", bytes(2 * 2**20)))
+    assert await store.stored_bytes("org-1", OURS.of_quota.requester) == 2 * 2**20 + RECORD_BYTES
+    assert await store.stored_bytes("org-1", None) == 3 * 2**20 + 2 * RECORD_BYTES
+    assert await store.stored_bytes("org-1", "user-ada") == 0
+
+
+async def test_what_has_expired_is_given_back(documents: ProjectDocuments, clock: Clock) -> None:
+    await documents.add(OURS, NewDocument("a", bytes(2 * 2**20)), NewDocument("b", b"{}", parent="a"))
+    clock.now += 30 * DAY
+    await refusal(documents, "c")
+    assert await documents.delete_expired(9) == 2
+    await documents.add(OURS, NewDocument("c", bytes(2 * 2**20)))
+
+
+async def test_items_that_are_erased_by_themselves_are_given_back(documents: ProjectDocuments) -> None:
+    (first,) = await documents.add(OURS, NewDocument("a", b"{}"))
+    await documents.delete(OURS, "a")
+    await documents.add(OURS, NewDocument("b", bytes(2 * 2**20), parent="a"))
+    with pytest.raises(DocumentNotFound):
+        await documents.renew(first)
+    await documents.add(OURS, NewDocument("c", bytes(2 * 2**20)))
+
+
+async def test_metadata_counts_when_it_is_replaced(documents: ProjectDocuments, store: DocumentStore) -> None:
+    (stored,) = await documents.add(OURS, NewDocument("a", bytes(2**20)))
+    with pytest.raises(StorageQuotaExceeded):
+        await documents.set_metadata(OURS, "a", {"k": "v" * 2 * 2**20})
+    assert await documents.find(OURS, "a") == stored
+    await documents.set_metadata(OURS, "a", {"k": "\u00f3" * 1000})
+    assert await store.stored_bytes("org-1", None) == stored.size + 2001
+    await documents.set_metadata(OURS, "a", {})
+    assert await store.stored_bytes("org-1", None) == stored.size

@@ -61,7 +61,8 @@ async def test_a_log_has_each_number_once(stores: tuple[ResponseRuns, DocumentSt
     assert await runs.log(OURS, DOCUMENT.id, 0) == [b"a", b"b", b"d"]
     assert await runs.log(OURS, DOCUMENT.id, 2) == [b"d"]
     assert await runs.log(OURS, "resp_2", 0) == []
-    assert await documents.delete(OURS, DOCUMENT.id)
+    assert await documents.delete_items(OURS, DOCUMENT.id) == 0
+    assert await documents.delete(OURS, DOCUMENT.id) == DOCUMENT.size
     assert await runs.log(OURS, DOCUMENT.id, 0) == []
     assert await runs.renew("runner-1", [DOCUMENT.id], NOW + 50) == {}
 
@@ -70,11 +71,12 @@ async def test_only_the_holder_ends_a_run(stores: tuple[ResponseRuns, DocumentSt
     runs, documents = stores
     await runs.begin(DOCUMENT, RUN)
     assert await runs.is_running(OURS, DOCUMENT.id) is True
-    assert not await runs.finish(DOCUMENT.id, "runner-2", b"theirs", [RECEIPT])
-    assert await runs.finish(DOCUMENT.id, "runner-1", b"ended", [RECEIPT])
-    assert not await runs.finish(DOCUMENT.id, "runner-1", b"again", [])
+    assert not await runs.finish(DOCUMENT.id, "runner-2", b"theirs", 9, [RECEIPT])
+    assert await runs.finish(DOCUMENT.id, "runner-1", b"ended", 7000, [RECEIPT])
+    assert not await runs.finish(DOCUMENT.id, "runner-1", b"again", 9, [])
     found = await documents.find(OURS, DOCUMENT.id, NOW)
     assert found == replace(DOCUMENT, content=b"ended")
+    assert await documents.stored_bytes("org-1", OURS.of_quota.requester) == 7000
     assert await runs.is_running(OURS, DOCUMENT.id) is False
     assert await runs.abandoned(NOW + 1e9, 5) == []
     assert await runs.claim(DOCUMENT.id, "runner-2", NOW + 1e9, NOW + 1e8) is None
@@ -87,7 +89,7 @@ async def test_its_project_cancels_it_while_it_runs(stores: tuple[ResponseRuns, 
     assert await runs.is_running(THEIRS, DOCUMENT.id) is None
     assert await runs.cancel(OURS, DOCUMENT.id)
     assert await runs.renew("runner-1", [DOCUMENT.id], NOW + 20) == {DOCUMENT.id: True}
-    await runs.finish(DOCUMENT.id, "runner-1", b"cancelled", [])
+    await runs.finish(DOCUMENT.id, "runner-1", b"cancelled", 9, [])
     assert not await runs.cancel(OURS, DOCUMENT.id)
     await documents.insert([replace(DOCUMENT, id="resp_2")])
     assert await runs.is_running(OURS, "resp_2") is None
@@ -99,6 +101,6 @@ async def test_the_sweeper_finds_the_receipts_of_an_ended_response(connection: S
     await runs.begin(DOCUMENT, RUN)
     answered = MongoIdempotencyStore(connection)
     assert await answered.statements([DOCUMENT.id]) == {}
-    await runs.finish(DOCUMENT.id, "runner-1", b"ended", [RECEIPT])
+    await runs.finish(DOCUMENT.id, "runner-1", b"ended", 9, [RECEIPT])
     (statement,) = (await answered.statements([DOCUMENT.id])).values()
     assert (statement.usage, statement.outcome) == (RECEIPT.usage, RECEIPT.outcome)

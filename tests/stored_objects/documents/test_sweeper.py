@@ -11,6 +11,7 @@ from stored_objects.documents import sweeper as module
 from stored_objects.documents.project_documents import DAY, NewDocument, ProjectDocuments, Retention
 from stored_objects.documents.records import ProjectOwner
 from stored_objects.documents.sweeper import DocumentSweeper
+from tests.fakes.byte_counts import document_quota
 from tests.fakes.project_documents import DictDocumentStore
 from tests.stored_objects.conftest import Clock
 
@@ -33,7 +34,7 @@ class LeavingStore(DictDocumentStore):
 
 async def test_all_kinds_are_swept_batch_by_batch(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH", 2)
-    kinds = [ProjectDocuments(DictDocumentStore(), Retention(1), clock=clock) for _ in range(2)]
+    kinds = [ProjectDocuments(DictDocumentStore(), Retention(1), document_quota(), clock=clock) for _ in range(2)]
     for kind in kinds:
         await kind.add(OWNER, *(NewDocument(str(number), b"{}") for number in range(5)))
     sweeper = DocumentSweeper(kinds)
@@ -47,7 +48,7 @@ async def test_all_kinds_are_swept_batch_by_batch(clock: Clock, monkeypatch: pyt
 async def test_a_failed_sweep_is_repeated(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "INTERVAL", 0.0)
     store = LeavingStore()
-    documents = ProjectDocuments(store, Retention(1), clock=clock)
+    documents = ProjectDocuments(store, Retention(1), document_quota(), clock=clock)
     await documents.add(OWNER, NewDocument("a", b"{}"))
     clock.now += DAY
     sweeping = asyncio.create_task(DocumentSweeper([documents]).run())

@@ -11,6 +11,7 @@ from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import ContextTooLarge, DocumentNotFound
 from stored_objects.responses import responses as module
 from stored_objects.responses.responses import StoredResponse, StoredResponses, item_id
+from tests.fakes.byte_counts import document_quota
 from tests.fakes.project_documents import DictDocumentStore
 from tests.stored_objects.conftest import START, Clock
 
@@ -23,7 +24,7 @@ def response_id(number: int) -> str:
 
 @pytest.fixture
 def responses(clock: Clock) -> StoredResponses:
-    return StoredResponses(ProjectDocuments(DictDocumentStore(), Retention(2), clock=clock))
+    return StoredResponses(ProjectDocuments(DictDocumentStore(), Retention(2), document_quota(), clock=clock))
 
 
 async def keep(responses: StoredResponses, number: int, previous: int | None = None) -> None:

@@ -12,6 +12,7 @@ from stored_objects.services import stored_documents
 from stored_objects.settings import DocumentSettings
 from stored_objects.store.indexes import create_indexes
 from tests.fakes import project_documents as in_memory
+from tests.fakes.byte_counts import storage_quotas
 
 
 @pytest.fixture(params=["memory", pytest.param("store", marks=pytest.mark.store)])
@@ -21,5 +22,5 @@ async def documents(request: pytest.FixtureRequest) -> AsyncIterator[StoredDocum
         return
     connection = StoreConnection(request.getfixturevalue("database_url"), operation_ms=20_000)
     await create_indexes(connection)
-    yield stored_documents(DocumentSettings(), connection)
+    yield stored_documents(DocumentSettings(), connection, storage_quotas())
     connection.close()

@@ -12,11 +12,12 @@ import pytest
 
 from auth_billing.errors import InsufficientCredit
 from router.messages import Finished, Job, Outcome, Usage
+from tests.fakes.byte_counts import MIB
 from tests.fakes.project_documents import DictResponseRuns
 from tests.fakes.scripted_worker import ScriptedWorker, fail, say, start_and_wait, usage
 from tests.gateway.conftest import MODEL, OTHER_KEY, Serve, SetStage, Stage, eventually, gateway_beside
 from tests.gateway.http.routes.test_responses import EVENT, events, respond
-from tests.gateway.http.routes.test_stored_responses import client
+from tests.gateway.http.routes.test_stored_responses import PROJECT, client, counted, stored
 
 
 class Pausing:
@@ -221,3 +222,33 @@ async def test_openai_s_client_goes_on_after_a_disconnect(serve: Serve) -> None:
         text += event.delta if event.type == "response.output_text.delta" else ""
     assert seen == list(range(len(seen)))
     assert (await server.client.responses.retrieve(id)).output_text.endswith(text)
+
+
+async def test_a_full_project_generates_nothing_in_the_background(set_stage: SetStage) -> None:
+    stage = await set_stage(Pausing())
+    await stage.gateway.documents.quota.reserve(PROJECT, 100 * MIB)
+    refused = await respond(stage, background=True)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "insufficient_quota")
+    assert refused.headers["x-should-retry"] == "false"
+    assert stage.worker.jobs == []
+    assert stored(stage).records == {}
+
+
+async def test_a_response_and_its_log_are_counted_until_they_are_deleted(set_stage: SetStage) -> None:
+    stage = await set_stage(script := Pausing())
+    script.go.set()
+    body = (await respond(stage, background=True)).json()
+    await until(stage.client, body["id"], "completed")
+    records = stored(stage).records
+    size = sum(each.size for each in records.values())
+    assert len(records) > 1
+    assert await counted(stage) == sum(stored(stage).sizes.values()) == size
+    await stage.client.delete(f"/v1/responses/{body['id']}")
+    assert await counted(stage) == 0
+
+
+async def test_a_response_that_is_not_begun_is_not_counted(set_stage: SetStage) -> None:
+    stage = await set_stage(Pausing())
+    stage.billing.refusal = InsufficientCredit(0, 0)
+    assert (await respond(stage, background=True)).status_code == 429
+    assert await counted(stage) == 0

@@ -9,8 +9,11 @@ import pytest
 
 from router.messages import ChatPrompt
 from stored_objects.documents.project_documents import StoredDocuments
+from stored_objects.documents.quota import BLOCK
+from tests.fakes.byte_counts import MIB
 from tests.fakes.scripted_worker import fail, say
 from tests.gateway.conftest import MODEL, OTHER_KEY, Stage, stage
+from tests.gateway.http.routes.test_stored_responses import PROJECT, counted
 from tests.gateway.restarts import client_of, restarted
 
 HELLO: Any = {"type": "message", "role": "user", "content": "hello"}
@@ -110,6 +113,26 @@ async def test_deleted_items_and_conversations_are_erased(documents: StoredDocum
             await client.conversations.items.retrieve(item.id, conversation_id=gone.id)  # type: ignore[arg-type]
         with pytest.raises(openai.NotFoundError):
             await client.responses.create(model=MODEL, conversation=gone.id, input="hi")
+
+
+async def test_a_full_project_gets_no_conversation_and_no_item() -> None:
+    async with stage(say("Hello.")) as first:
+        client = client_of(first.client)
+        created = await client.conversations.create(items=[HELLO])
+        await first.gateway.documents.quota.release(PROJECT, -100 * MIB)
+        await first.gateway.documents.quota.reserve(PROJECT, BLOCK)
+        for call in (
+            client.conversations.create(),
+            client.conversations.items.create(created.id, items=[HELLO]),
+        ):
+            with pytest.raises(openai.RateLimitError) as refused:
+                await call
+            assert refused.value.code == "insufficient_quota"
+        response = await client.responses.create(model=MODEL, conversation=created.id, input="hi")
+        assert response.output_text == "Hello."
+        assert len((await client.conversations.items.list(created.id)).data) == 1
+        await client.conversations.delete(created.id)
+        assert await counted(first) == 100 * MIB + BLOCK
 
 
 async def test_other_projects_can_not_tell_that_a_conversation_exists() -> None:

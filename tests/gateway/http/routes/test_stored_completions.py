@@ -14,6 +14,7 @@ from auth_billing.errors import StoreUnavailable
 from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
 from stored_objects.documents.records import ProjectDocument
 from tests.fakes import project_documents as in_memory
+from tests.fakes.byte_counts import document_quota
 from tests.fakes.project_documents import DictDocumentStore
 from tests.fakes.scripted_worker import start_and_wait
 from tests.gateway.conftest import HI, KEY, MODEL, OTHER_KEY, Stage, eventually, stage
@@ -181,7 +182,7 @@ class CountingStore(DictDocumentStore):
 
 
 def documents_in(store: DictDocumentStore) -> StoredDocuments:
-    return replace(in_memory.stored_documents(), completions=ProjectDocuments(store, Retention(30)))
+    return replace(in_memory.stored_documents(), completions=ProjectDocuments(store, Retention(30), document_quota()))
 
 
 @pytest.mark.parametrize("stream", [False, True])

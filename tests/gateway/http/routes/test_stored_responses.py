@@ -12,14 +12,19 @@ from openai.types.responses import Response
 from auth_billing.access.principal import Principal
 from gateway.http.response_input import INLINE_ITEMS
 from router.bus import Bus
-from router.messages import ChatPrompt, FailureCode, TokenisationPrompt
+from router.messages import ChatPrompt, FailureCode, Outcome, TokenisationPrompt
 from router.transport.memory import MemoryTransport
+from stored_objects.documents.records import ProjectOwner
+from stored_objects.quota import CountSubject
+from tests.fakes.byte_counts import MIB
 from tests.fakes.project_documents import DictDocumentStore
 from tests.fakes.scripted_worker import ScriptedWorker, fail, say, tokenise
 from tests.gateway.conftest import KEY, MODEL, OTHER_KEY, SetStage, Stage, eventually, gateway_beside
 from tests.gateway.http.routes.test_responses import CALLS, WEATHER, events, respond
 
 SECOND_KEY, OTHER_PROJECT = "hr_live_second", "hr_live_other_project"
+PROJECT = ProjectOwner("tenant-1", "project-1")
+"""The project of the first key."""
 UNKNOWN = f"resp_{'0' * 32}"
 
 
@@ -32,6 +37,12 @@ def stored(stage: Stage) -> DictDocumentStore:
     store = stage.gateway.documents.responses.store
     assert isinstance(store, DictDocumentStore)
     return store
+
+
+async def counted(stage: Stage) -> int:
+    """The bytes that the documents of all projects count."""
+    await stage.gateway.documents.quota.close()
+    return await stage.gateway.documents.quota._quotas.used(CountSubject(PROJECT.organisation))
 
 
 def prompt(stage: Stage) -> list[dict[str, Any]]:
@@ -168,6 +179,26 @@ async def test_an_answer_is_delivered_though_the_store_does_not_take_it(set_stag
     stored(stage).is_down = True
     body = (await respond(stage)).json()
     assert (body["status"], body["store"], body["output"][0]["content"][0]["text"]) == ("completed", False, "a")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_an_answer_to_a_full_project_is_delivered_and_not_stored(set_stage: SetStage, streamed: bool) -> None:
+    stage = await set_stage(say("a"))
+    await stage.gateway.documents.quota.reserve(PROJECT, 100 * MIB)
+    answered = await respond(stage, stream=streamed)
+    body = events(answered.text)[-1]["response"] if streamed else answered.json()
+    assert (body["status"], body["store"], body["output"][0]["content"][0]["text"]) == ("completed", False, "a")
+    assert stored(stage).records == {}
+    assert (await stage.receipt()).outcome is Outcome.FINISHED
+
+
+async def test_a_response_is_counted_until_it_is_deleted(set_stage: SetStage) -> None:
+    stage = await set_stage(say("a"))
+    body = (await respond(stage, "hello")).json()
+    (document,) = stored(stage).records.values()
+    assert await counted(stage) == document.size
+    await stage.client.delete(f"/v1/responses/{body['id']}")
+    assert await counted(stage) == 0
 
 
 async def test_input_items_are_listed_in_pages(set_stage: SetStage) -> None:
