@@ -1,8 +1,9 @@
 """Counts project documents in the storage quota of their project, by blocks that a process reserves in advance.
 
 A document is counted before it is written, and what it took is given back after it was erased. A process takes the
-bytes from a block that it has counted in the store, so that most documents cost no write of their own. What a killed
-process had reserved stays counted until the count is corrected (`stored_objects/quota.py`).
+bytes from a block that it has counted in the store, so that most documents cost no write of their own, and none needs
+a sum over all documents, for which the embedded store reads each of them. What a killed process had reserved stays
+counted until the count is corrected (`stored_objects/quota.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class DocumentQuota:
     """Counts the documents of projects for one process."""
 
     def __init__(self, quotas: StorageQuotas, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._quotas = quotas
+        self.quotas = quotas
         self._clock = clock
         self._reserved: dict[ProjectOwner, int] = {}
         """Bytes of each project that are counted in the store and not used; negative: used and not counted."""
@@ -67,7 +68,7 @@ class DocumentQuota:
             return
         surplus = reserved - BLOCK
         try:
-            await self._quotas.shrink(owner.of_quota, surplus)
+            await self.quotas.shrink(owner.quota_owner, surplus)
         except StoreUnavailable as error:
             _log.warning("bytes of project documents not counted yet", project=owner.project, reason=str(error))
             self._add(owner, min(surplus, 0))
@@ -78,7 +79,7 @@ class DocumentQuota:
         try:
             while self._reserved:
                 owner, reserved = self._reserved.popitem()
-                await self._quotas.shrink(owner.of_quota, reserved)
+                await self.quotas.shrink(owner.quota_owner, reserved)
         except StoreUnavailable as error:
             _log.warning("reserved bytes of project documents stay counted", reason=str(error))
 
@@ -93,14 +94,14 @@ class DocumentQuota:
         if owner not in self._growing:
             self._growing.add(owner)
             try:
-                await self._quotas.grow(owner.of_quota, needed + block)
+                await self.quotas.grow(owner.quota_owner, needed + block)
                 return block
             except StorageQuotaExceeded:
                 pass
             finally:
                 self._growing.remove(owner)
         try:
-            await self._quotas.grow(owner.of_quota, needed)
+            await self.quotas.grow(owner.quota_owner, needed)
         except StorageQuotaExceeded as error:
             self._refused[owner] = (self._clock() + REFUSAL_TIME, error)
             raise

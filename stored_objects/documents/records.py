@@ -30,7 +30,7 @@ class ProjectOwner:
         return cls(principal.tenant, principal.project)
 
     @property
-    def of_quota(self) -> ObjectOwner:
+    def quota_owner(self) -> ObjectOwner:
         """Owner whose storage quota counts the project's documents: that of its files."""
         return ObjectOwner.of_project(self.organisation, self.project)
 
@@ -137,6 +137,6 @@ class DocumentStore(Protocol):
     async def stored_bytes(self, organisation: str, requester: str | None) -> int:
         """Return the bytes that count for an owner's documents here, or (`requester` is `None`) an organisation's.
 
-        `requester` is that of `ProjectOwner.of_quota`; owners that are no projects have no documents.
+        `requester` is that of `ProjectOwner.quota_owner`; owners that are no projects have no documents.
         """
         ...

@@ -10,10 +10,12 @@ from prometheus_client import CollectorRegistry
 from auth_billing.store.connection import StoreConnection
 from runtime.lifecycle import StartupError
 from stored_objects.blobs import new_blob_id
+from stored_objects.documents.project_documents import NewDocument
+from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import BlobsUnavailable, StorageQuotaExceeded
-from stored_objects.records import ObjectKind
-from stored_objects.services import blobs_of, prepare, stored_objects
-from stored_objects.settings import BlobSettings
+from stored_objects.records import RECORD_BYTES, ObjectKind
+from stored_objects.services import blobs_of, prepare, stored_documents, stored_objects
+from stored_objects.settings import BlobSettings, DocumentSettings
 from tests.stored_objects.conftest import ADA
 
 
@@ -27,6 +29,26 @@ async def test_objects_of_the_settings(connection: StoreConnection, tmp_path: Pa
     assert list((tmp_path / "blobs").glob(f"*/{stored.id}"))
     with pytest.raises(StorageQuotaExceeded):
         await objects.put(ADA, bytes(2**20), kind=ObjectKind.FILE, media_type="application/pdf")
+    objects.close()
+
+
+@pytest.mark.store
+async def test_documents_of_all_kinds_count_with_the_files_of_their_project(
+    connection: StoreConnection, tmp_path: Path
+) -> None:
+    settings = BlobSettings(files_per_project_mib=4)
+    objects = stored_objects(settings, connection, tmp_path, CollectorRegistry())
+    documents = stored_documents(DocumentSettings(), connection, objects.quotas)
+    project = ProjectOwner("org-1", "proj-1")
+    for kind in documents.kinds:
+        await kind.add(project, NewDocument("a", bytes(2**20)))
+    with pytest.raises(StorageQuotaExceeded):
+        await objects.put(project.quota_owner, bytes(2**20), kind=ObjectKind.FILE, media_type="text/plain")
+    sums = [await each.stored_bytes("org-1", project.quota_owner.requester) for each in objects.quotas.stores]
+    assert sums == [0, *[2**20 + RECORD_BYTES] * 3]
+    await documents.completions.delete(project, "a")
+    await documents.quota.close()
+    await objects.put(project.quota_owner, bytes(2**20), kind=ObjectKind.FILE, media_type="text/plain")
     objects.close()
 
 

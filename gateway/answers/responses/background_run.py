@@ -155,8 +155,10 @@ class BackgroundRun:
             groups = await runs.log(self.document.owner, self.id, len(self.logged))
             self.logged += map(decoded, groups)
             self.log_bytes += sum(map(group_bytes, groups))
-            if (await runs.append([self.group([])]))[0]:
+            seal = self.group([])
+            if (await runs.append([seal]))[0]:
                 self.logged.append([])
+                self.log_bytes += group_bytes(seal.content)
                 break
         self.recovered = [delta for group in self.logged for delta in group]
         for _ in self._events.take(self.recovered):
@@ -189,7 +191,7 @@ class BackgroundRun:
         await self.flushed()
         backoff = Backoff()
         response = self._ended(error, error_of)
-        counted = self.document.size
+        counted, is_certain = self.document.size, True
         while not self.lost:
             content = (await new_document(replace(self.stored, response=response))).content
             size = replace(self.document, content=content).size + self.log_bytes
@@ -198,11 +200,14 @@ class BackgroundRun:
             try:
                 self.ended = await runs.finish(self.id, runner, content, size, receipts)
                 self.lost = not self.ended
+                if self.lost and is_certain:
+                    await quota.release(self.document.owner, size - self.document.size)
                 return self.ended
             except RecordRefused:
                 response = {**response, "output": [], "steps": []}
             except StoreUnavailable as failure:
                 _log.warning("the end of a response was not stored, retrying", response=self.id, reason=str(failure))
+                is_certain = False
                 await backoff.sleep()
         return False
 

@@ -19,6 +19,7 @@ from stored_objects.documents.records import ProjectOwner
 from stored_objects.quota import CountSubject
 from tests.fakes.byte_counts import MIB, document_quota
 from tests.fakes.project_documents import DictDocumentStore
+from tests.gateway.conftest import eventually
 
 OWNER = ProjectOwner("org-1", "proj-1")
 REQUEST = ChatCompletionRequest.parse({"model": "m", "messages": [{"role": "user", "content": "hi"}], "store": True})
@@ -41,8 +42,10 @@ class FailingStore(DictDocumentStore):
     def __init__(self) -> None:
         super().__init__()
         self.error: Exception | None = None
+        self.attempts = 0
 
     async def insert(self, documents: Any) -> None:
+        self.attempts += 1
         if self.error is not None:
             raise self.error
         await super().insert(documents)
@@ -93,10 +96,12 @@ async def test_a_completion_that_waits_is_counted_once(
 ) -> None:
     store.error = StoreUnavailable("away")
     await storage.put(OWNER, REQUEST, completion("a"))
-    assert await storage._repeat(list(storage._waiting._items)) != []
+    running = asyncio.create_task(storage.run())
+    await eventually(lambda: store.attempts > 2)
+    running.cancel()
     assert await stored_by(storage, store) == {"a"}
     await documents.quota.close()
-    used = await documents.quota._quotas.used(CountSubject(OWNER.organisation))
+    used = await documents.quota.quotas.used(CountSubject(OWNER.organisation))
     assert used == sum(each.size for each in store.records.values())
 
 

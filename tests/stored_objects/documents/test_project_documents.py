@@ -9,6 +9,7 @@ import pytest
 from stored_objects.documents.project_documents import DAY, DocumentPage, NewDocument, ProjectDocuments, Retention
 from stored_objects.documents.records import DocumentQuery, DocumentStore, ProjectOwner
 from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
+from stored_objects.quota import QUIET_TIME
 from stored_objects.records import RECORD_BYTES
 from stored_objects.store.documents import COMPLETIONS, MongoDocumentStore
 from tests.fakes.byte_counts import document_quota
@@ -191,7 +192,7 @@ async def test_a_full_project_stores_nothing_more(
     await documents.add(THEIRS, NewDocument("c", bytes(2**20)))
     await documents.delete(OURS, "a")
     await documents.add(OURS, NewDocument("d", bytes(2 * 2**20)))
-    assert await store.stored_bytes("org-1", OURS.of_quota.requester) == 2 * 2**20 + RECORD_BYTES
+    assert await store.stored_bytes("org-1", OURS.quota_owner.requester) == 2 * 2**20 + RECORD_BYTES
     assert await store.stored_bytes("org-1", None) == 3 * 2**20 + 2 * RECORD_BYTES
     assert await store.stored_bytes("org-1", "user-ada") == 0
 
@@ -202,6 +203,15 @@ async def test_what_has_expired_is_given_back(documents: ProjectDocuments, clock
     await refusal(documents, "c")
     assert await documents.delete_expired(9) == 2
     await documents.add(OURS, NewDocument("c", bytes(2 * 2**20)))
+
+
+async def test_what_a_killed_process_had_reserved_is_given_back(documents: ProjectDocuments, clock: Clock) -> None:
+    await documents.add(OURS, NewDocument("a", bytes(2**20)))
+    await documents.quota.reserve(OURS, 2**20)  # for a document that is never written
+    await refusal(documents, "b")
+    clock.now += QUIET_TIME + 1
+    await documents.add(OURS, NewDocument("b", bytes(2**20)))
+    await refusal(documents, "c", 2**20)
 
 
 async def test_items_that_are_erased_by_themselves_are_given_back(documents: ProjectDocuments) -> None:

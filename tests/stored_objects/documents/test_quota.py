@@ -16,7 +16,7 @@ from tests.fakes.byte_counts import MIB, storage_quotas
 from tests.stored_objects.conftest import Clock
 
 OURS = ProjectOwner("org-1", "proj-1")
-SUBJECT = CountSubject("org-1", OURS.of_quota.requester)
+SUBJECT = CountSubject("org-1", OURS.quota_owner.requester)
 
 
 class WatchedQuotas(StorageQuotas):
@@ -91,7 +91,7 @@ async def test_a_full_project_is_refused_without_the_store_for_a_while(
     with pytest.raises(StorageQuotaExceeded):
         await quota.reserve(OURS, 1)
     assert quotas.changes == changes
-    await quotas.shrink(OURS.of_quota, MIB)  # another process has erased something
+    await quotas.shrink(OURS.quota_owner, MIB)  # another process has erased something
     clock.now += REFUSAL_TIME
     await quota.reserve(OURS, 1)
 

@@ -76,7 +76,7 @@ async def test_only_the_holder_ends_a_run(stores: tuple[ResponseRuns, DocumentSt
     assert not await runs.finish(DOCUMENT.id, "runner-1", b"again", 9, [])
     found = await documents.find(OURS, DOCUMENT.id, NOW)
     assert found == replace(DOCUMENT, content=b"ended")
-    assert await documents.stored_bytes("org-1", OURS.of_quota.requester) == 7000
+    assert await documents.stored_bytes("org-1", OURS.quota_owner.requester) == 7000
     assert await runs.is_running(OURS, DOCUMENT.id) is False
     assert await runs.abandoned(NOW + 1e9, 5) == []
     assert await runs.claim(DOCUMENT.id, "runner-2", NOW + 1e9, NOW + 1e8) is None

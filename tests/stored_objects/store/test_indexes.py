@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auth_billing.store.connection import StoreConnection
-from stored_objects.store import batches
+from stored_objects.store import batches, documents
 from stored_objects.store.indexes import create_indexes
 from stored_objects.store.objects import COLLECTION
 
@@ -20,6 +20,13 @@ async def test_indexes_serve_the_sweeper_and_the_sums(connection: StoreConnectio
     assert ["organisation", "requester"] in keys
     assert ["organisation", "requester", "kind", "created", "_id"] in keys
     assert ["part_of"] in keys
+
+
+async def test_an_index_has_the_sizes_of_documents_for_sums(connection: StoreConnection) -> None:
+    for name in documents.COLLECTIONS:
+        indexes = await connection.durable(name).index_information()
+        keys = [[name for name, _ in each["key"]] for each in indexes.values()]
+        assert ["organisation", "project", "size"] in keys
 
 
 async def test_batches_are_listed_claimed_and_deleted_by_an_index(connection: StoreConnection) -> None:

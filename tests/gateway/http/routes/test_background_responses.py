@@ -247,6 +247,16 @@ async def test_a_response_and_its_log_are_counted_until_they_are_deleted(set_sta
     assert await counted(stage) == 0
 
 
+async def test_a_response_that_is_deleted_before_its_end_is_not_counted(set_stage: SetStage) -> None:
+    stage = await set_stage(Pausing())
+    body = (await respond(stage, background=True)).json()
+    await until(stage.client, body["id"], "in_progress")
+    await stage.client.delete(f"/v1/responses/{body['id']}")
+    await stage.receipt()
+    await eventually(lambda: stage.gateway.background.running(body["id"]) is None)
+    assert await counted(stage) == sum(stored(stage).sizes.values())
+
+
 async def test_a_response_that_is_not_begun_is_not_counted(set_stage: SetStage) -> None:
     stage = await set_stage(Pausing())
     stage.billing.refusal = InsufficientCredit(0, 0)

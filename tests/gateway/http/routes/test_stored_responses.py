@@ -42,7 +42,7 @@ def stored(stage: Stage) -> DictDocumentStore:
 async def counted(stage: Stage) -> int:
     """The bytes that the documents of all projects count."""
     await stage.gateway.documents.quota.close()
-    return await stage.gateway.documents.quota._quotas.used(CountSubject(PROJECT.organisation))
+    return await stage.gateway.documents.quota.quotas.used(CountSubject(PROJECT.organisation))
 
 
 def prompt(stage: Stage) -> list[dict[str, Any]]:
