@@ -150,15 +150,15 @@ class ProjectDocuments:
             DocumentNotFound: the owner has none with this id.
             StorageQuotaExceeded: the project or its organisation would store too much; nothing is changed.
         """
-        found = await self.find(owner, id)
-        changed = replace(found, metadata=dict(metadata))
-        if changed.size > found.size:
-            await self.quota.reserve(owner, changed.size - found.size)
-        if not await self.store.set_metadata(changed, self._clock()):
-            raise DocumentNotFound(id)
-        if changed.size < found.size:
-            await self.quota.release(owner, found.size - changed.size)
-        return changed
+        while True:
+            found = await self.find(owner, id)
+            changed = replace(found, metadata=dict(metadata))
+            reserved = max(changed.size - found.size, 0)
+            await self.quota.reserve(owner, reserved)
+            if await self.store.set_metadata(changed, found.size, self._clock()):
+                await self.quota.release(owner, max(found.size - changed.size, 0))
+                return changed
+            await self.quota.release(owner, reserved)  # another call has changed or erased it meanwhile
 
     async def delete(self, owner: ProjectOwner, id: str) -> None:
         """Erase one document of `owner` and its items; the items first: a deletion that is cut off can be repeated.

@@ -111,10 +111,10 @@ class DocumentStore(Protocol):
         """Return the documents of `owner` that match `query`, in its order, at most `query.limit`."""
         ...
 
-    async def set_metadata(self, document: ProjectDocument, now: float) -> bool:
-        """Replace the stored metadata, and the size, of a document by those of `document`; return false if it is gone.
+    async def set_metadata(self, document: ProjectDocument, size: int, now: float) -> bool:
+        """Replace the stored metadata and the counted size, but not the content, of a document by those of `document`.
 
-        The content is not changed.
+        Return false, without a change, if it is gone or `size` bytes are not what is counted for it.
         """
         ...
 

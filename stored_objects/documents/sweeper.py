@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
 
 import structlog
@@ -13,7 +14,7 @@ from stored_objects.documents.project_documents import ProjectDocuments
 BATCH = 500
 """Documents that are erased at once."""
 INTERVAL = 60.0
-"""Seconds between two sweeps."""
+"""Mean seconds between two sweeps."""
 
 _log = structlog.get_logger(__name__)
 
@@ -31,7 +32,8 @@ class DocumentSweeper:
                 await self.sweep()
             except StoreUnavailable as error:
                 _log.warning("a sweep of project documents ended early", reason=str(error))
-            await asyncio.sleep(INTERVAL)
+            # Gateways that start together do not sweep together.
+            await asyncio.sleep(INTERVAL * random.uniform(0.5, 1.5))  # noqa: S311
 
     async def sweep(self) -> int:
         """Erase all expired documents, and return their number.

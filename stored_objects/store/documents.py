@@ -63,10 +63,13 @@ class MongoDocumentStore:
         found = self._documents.find(selected).sort([("created", direction), ("_id", direction)]).limit(query.limit)
         return [record_of(each) for each in await found.to_list(query.limit)]
 
-    async def set_metadata(self, document: ProjectDocument, now: float) -> bool:
-        """Replace the metadata and size of one document in MongoDB; return false if it is gone."""
+    async def set_metadata(self, document: ProjectDocument, size: int, now: float) -> bool:
+        """Replace the metadata and size of one document in MongoDB by those of `document`.
+
+        Return false, without a change, if it is gone or does not have the size `size`.
+        """
         change = {"$set": {"metadata": _pairs(document.metadata), "size": document.size}}
-        query = {"_id": document.id, **_available(document.owner, now)}
+        query = {"_id": document.id, "size": {"$in": [size, None]}, **_available(document.owner, now)}
         return await self._documents.update_matching(query, change)
 
     async def renew(self, owner: ProjectOwner, id: str, expires: float) -> None:
@@ -76,8 +79,11 @@ class MongoDocumentStore:
 
     async def delete(self, owner: ProjectOwner, id: str) -> int | None:
         """Erase one document of `owner` from MongoDB; return the bytes counted for it, `None` if there is none."""
-        erased = await self._erase({"_id": id, **owned_by(owner)}, 1)
-        return erased[0].size if erased else None
+        while (found := await self._documents.find_one({"_id": id, **owned_by(owner)}, _SIZE)) is not None:
+            as_found = {"_id": id, "size": found.get("size")}  # another call may change the size meanwhile
+            if (await self._documents.delete_one(as_found)).deleted_count:
+                return _size(found)
+        return None
 
     async def delete_items(self, owner: ProjectOwner, parent: str) -> int:
         """Erase the items of one document of `owner` from MongoDB; return the bytes counted for them."""
@@ -100,12 +106,12 @@ class MongoDocumentStore:
         found = await self._documents.find(query, _SIZE).limit(limit or 0).to_list(limit)
         by_owner: dict[ProjectOwner, dict[str, int]] = defaultdict(dict)
         for each in found:
-            by_owner[ProjectOwner(each["organisation"], each["project"])][each["_id"]] = each.get("size", 0)
+            by_owner[ProjectOwner(each["organisation"], each["project"])][each["_id"]] = _size(each)
         erased = []
         for owner, sizes in by_owner.items():
             number = (await self._documents.delete_many({"_id": {"$in": list(sizes)}})).deleted_count
-            if number:  # fewer if another process erased some at the same time, which counts those
-                erased.append(ErasedDocuments(owner, number, sum(sizes.values()) * number // len(sizes)))
+            # Fewer if another process erased some at the same time: it is not known which, so the smallest are counted.
+            erased.append(ErasedDocuments(owner, number, sum(sorted(sizes.values())[:number])))
         return erased
 
 
@@ -115,6 +121,11 @@ _SIZE = {"organisation": 1, "project": 1, "size": 1}
 def owned_by(owner: ProjectOwner) -> dict[str, Any]:
     """Return the MongoDB query for documents of `owner`."""
     return {"organisation": owner.organisation, "project": owner.project}
+
+
+def _size(document: dict[str, Any]) -> int:
+    """Return the bytes that are counted for a stored document: none for one of a version without quotas."""
+    return int(document.get("size", 0))
 
 
 def _available(owner: ProjectOwner, now: float) -> dict[str, Any]:

@@ -69,12 +69,11 @@ class DictDocumentStore:
             found = [each for each in found if (place(each) > last if query.order == "asc" else place(each) < last)]
         return found[: query.limit]
 
-    async def set_metadata(self, document: ProjectDocument, now: float) -> bool:
+    async def set_metadata(self, document: ProjectDocument, size: int, now: float) -> bool:
         found = await self.find(document.owner, document.id, now)
-        if found is None:
+        if found is None or self.sizes[found.id] != size:
             return False
-        self.records[found.id] = replace(found, metadata=document.metadata)
-        self.sizes[found.id] = document.size
+        self.records[found.id], self.sizes[found.id] = replace(found, metadata=document.metadata), document.size
         return True
 
     async def renew(self, owner: ProjectOwner, id: str, expires: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from stored_objects.documents.project_documents import DAY, DocumentPage, NewDocument, ProjectDocuments, Retention
 from stored_objects.documents.records import DocumentQuery, DocumentStore, ProjectOwner
 from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
-from stored_objects.quota import QUIET_TIME
+from stored_objects.quota import QUIET_TIME, CountSubject
 from stored_objects.records import RECORD_BYTES
 from stored_objects.store.documents import COMPLETIONS, MongoDocumentStore
 from tests.fakes.byte_counts import document_quota
@@ -230,5 +231,27 @@ async def test_metadata_counts_when_it_is_replaced(documents: ProjectDocuments, 
     assert await documents.find(OURS, "a") == stored
     await documents.set_metadata(OURS, "a", {"k": "\u00f3" * 1000})
     assert await store.stored_bytes("org-1", None) == stored.size + 2001
-    await documents.set_metadata(OURS, "a", {})
+    await asyncio.gather(*(documents.set_metadata(OURS, "a", {}) for _ in range(9)))
     assert await store.stored_bytes("org-1", None) == stored.size
+    deletions = [documents.delete(OURS, "a") for _ in range(4)]
+    changes = [documents.set_metadata(OURS, "a", {"k": "v" * 100 * number}) for number in range(5)]
+    await asyncio.gather(*deletions, *changes, return_exceptions=True)
+    assert await used(documents) == 0
+
+
+async def test_processes_that_erase_the_same_documents_give_them_back_once(
+    documents: ProjectDocuments, clock: Clock
+) -> None:
+    sizes = (2**20, 2**18, 1000)
+    await documents.add(OURS, *(NewDocument(f"{size}", bytes(size), parent="a") for size in sizes))
+    before = await used(documents)
+    clock.now += 30 * DAY
+    await asyncio.gather(*(documents.delete_expired(9) for _ in range(9)))
+    assert await documents.delete_expired(9) == 0
+    assert 0 <= await used(documents) < before
+
+
+async def used(documents: ProjectDocuments) -> int:
+    """The bytes that are counted for the documents of the organisation."""
+    await documents.quota.close()
+    return await documents.quota.quotas.used(CountSubject(OURS.organisation))
