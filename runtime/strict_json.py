@@ -64,14 +64,15 @@ class UnsupportedMediaType(MalformedRequest):
     """Raised for a Content-Type or Content-Encoding that is not supported."""
 
 
-def check_headers(headers: Headers, max_bytes: int) -> None:
-    """Check a request's Content-Type, Content-Encoding and Content-Length for a strict JSON body, before it is read.
+def check_headers(headers: Headers, max_bytes: int, *, typed: bool = True) -> None:
+    """Check a request's Content-Type (if `typed`), Content-Encoding and Content-Length before its JSON body is read.
 
     Raises:
         UnsupportedMediaType: the body is not declared as JSON in UTF-8, or is compressed.
         BodyTooLarge: Content-Length exceeds `max_bytes`.
     """
-    _check_content_type(headers.get("content-type", ""))
+    if typed:
+        _check_content_type(headers.get("content-type", ""))
     if headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise UnsupportedMediaType("Compressed request bodies are not supported.")
     declared = headers.get("content-length", "")

@@ -15,6 +15,7 @@ from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
 from gateway.http import rate_limits
 from gateway.http.authentication import ApiKeySecurity
+from gateway.http.dialect import dialect_of
 from gateway.http.gateway import Gateway, gateway_of
 from gateway.openai.base import RequestBody
 from gateway.openai.chat_completions import ChatCompletionRequest
@@ -70,7 +71,8 @@ async def _read(request: Request, caller: Principal, kind: type[Body]) -> Body:
     gateway = gateway_of(request)
     gateway.protection.check()
     await rate_limits.enter(request, caller)
-    strict_json.check_headers(request.headers, gateway.settings.max_body_bytes)
+    typed = dialect_of(request.scope).typed_bodies
+    strict_json.check_headers(request.headers, gateway.settings.max_body_bytes, typed=typed)
     raw = await strict_json.read_body(request.stream(), gateway.settings.max_body_bytes, gateway.settings.body_timeout)
     return await strict_json.parse(raw, kind.parse)
 

@@ -1,4 +1,4 @@
-"""Dialect of a route's API: how its errors and streams are written. Routes of other vendors' APIs have their own."""
+"""Dialect of a route's API: how bodies are sent, errors and streams written. Other vendors' routes have their own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _error_frame(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the routes of one API write errors and streams; without arguments OpenAI's."""
+    """How the routes of one API read bodies, and write errors and streams; without arguments OpenAI's."""
 
     error_status: Callable[[Exception], int] = _status
     error_body: Callable[[Exception], dict[str, Any]] = error_body
@@ -35,6 +35,8 @@ class Dialect:
     """End of a whole stream, which is appended to its last frames."""
     has_comments: bool = True
     """Whether a stream can have comments, which keep its connection open."""
+    typed_bodies: bool = True
+    """Whether a body needs `Content-Type: application/json`."""
     request_id_header: str | None = None
     """A further name of the header `x-request-id`."""
 

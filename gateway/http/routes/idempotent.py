@@ -73,7 +73,7 @@ class IdempotentRoute(APIRoute):
                 "The Idempotency-Key must be one value of 1 to 255 printable ASCII characters.", param="Idempotency-Key"
             )
         settings = gateway.settings
-        strict_json.check_headers(request.headers, settings.max_body_bytes)
+        strict_json.check_headers(request.headers, settings.max_body_bytes, typed=self.dialect.typed_bodies)
         body = await strict_json.read_body(request.stream(), settings.max_body_bytes, settings.body_timeout)
         fingerprint, model = await strict_json.parse(body, lambda value: (_fingerprint(value), _model(value)))
         if model is not None and principal.models.policies:

@@ -68,6 +68,7 @@ OLLAMA = Dialect(
     media_type=JSON_LINES,
     done="",
     has_comments=False,
+    typed_bodies=False,  # `curl -d` in Ollama's documentation and LiteLLM don't send application/json
 )
 
 
@@ -191,7 +192,7 @@ async def version() -> Response:
 async def refuse(caller: ModelReader) -> Response:
     """Answer 400: the operator manages the models (`/api/pull`, `/api/push`, `/api/create`, ...)."""
     raise InvalidRequest(
-        "Models are managed by the operator here: they can't be pulled, pushed, created, copied or deleted.",
+        "Models are managed by the operator here: /api/tags lists them, and they can't be pulled, created or deleted.",
         code="unsupported_endpoint",
     )
 

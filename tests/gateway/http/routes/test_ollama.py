@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -78,8 +79,19 @@ async def test_errors_have_ollamas_shape(stage: Stage) -> None:
     assert error(await post("/api/embed", json={"model": MODEL, "input": "a"}))[0] == 400
     assert error(await post("/api/show", json={"model": "org/none"}))[0] == 404
     assert error(await stage.client.get("/api/chat"))[0] == 405
-    assert error(await post("/api/generate", content=b"{}"))[0] == 415
+    assert error(await post("/api/generate", json=ASK, headers={"content-encoding": "gzip"}))[0] == 415
     assert stage.worker.jobs == []
+
+
+@pytest.mark.parametrize("kind", [None, "application/x-www-form-urlencoded", "text/plain"])
+@pytest.mark.parametrize("key", [{}, {"idempotency-key": "one"}])
+async def test_bodies_need_no_content_type(stage: Stage, kind: str | None, key: dict[str, str]) -> None:
+    """H9: `curl -d` and LiteLLM send JSON under another type or none; the API key is still required."""
+    headers = key | ({"content-type": kind} if kind else {})
+    answer = await stage.client.post("/api/generate", content=json.dumps(ASK), headers=headers)
+    assert (answer.status_code, answer.json()["done"]) == (200, True)
+    anonymous = headers | {"authorization": ""}
+    assert error(await stage.client.post("/api/generate", content=json.dumps(ASK), headers=anonymous))[0] == 401
 
 
 async def test_a_failure_after_the_first_token_is_a_line(set_stage: SetStage) -> None:
