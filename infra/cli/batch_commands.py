@@ -106,7 +106,9 @@ def _endpoint_of(file: Path) -> str:
     try:
         with file.open("rb") as lines:
             url = json.loads(lines.readline())["url"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise StartupError(f"{file} can't be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
         raise StartupError(f"{file} is no file of JSON lines with a `url`: {error}") from error
     return str(url)
 

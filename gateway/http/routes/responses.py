@@ -190,7 +190,9 @@ def _background_stream(
 
 def _check_background(stored: StoredResponse, param: str) -> None:
     if not stored.response["background"]:
-        raise InvalidRequest("Only responses that were created with 'background' have this.", param=param)
+        raise InvalidRequest(
+            "Only responses that were created with 'background' can be cancelled or streamed again.", param=param
+        )
 
 
 async def _keep(

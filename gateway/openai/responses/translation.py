@@ -142,8 +142,8 @@ def _check_outputs(items: Iterable[InputItem]) -> None:
                 answered.add(item.call_id)
             case MessageItem() if item.role != "assistant" and called - answered:
                 break
-    if called - answered:
-        raise _invalid("the output of a tool call is missing")
+    if missing := called - answered:
+        raise _invalid(f"tool calls without an output with their 'call_id': {len(missing)} of {len(called)}")
 
 
 def _invalid(reason: str) -> InvalidRequest:

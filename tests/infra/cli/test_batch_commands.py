@@ -87,6 +87,8 @@ def test_refusals_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text("no json")
     with pytest.raises(StartupError, match="JSON lines"):
         client.create(tmp_path / "in.jsonl", None)
+    with pytest.raises(StartupError, match=r"none\.jsonl can't be read: No such file"):
+        client.create(tmp_path / "none.jsonl", None)
 
 
 def test_a_gateway_that_does_not_answer() -> None:

@@ -135,6 +135,11 @@ def test_a_refusal_names_the_field(fields: dict[str, Any], param: str) -> None:
     assert "messages[" not in str(refused.value)
 
 
+def test_a_refusal_counts_the_calls_without_an_output() -> None:
+    with pytest.raises(InvalidRequest, match="1 of 2"):
+        messages([{"role": "user", "content": "q"}, CALL, {**CALL, "call_id": "b"}, OUTPUT])
+
+
 def test_fields_of_chat_completions_have_names_in_responses() -> None:
     assert param_of("messages[1].content[0].image_url.url") == "input"
     assert param_of("response_format.json_schema.schema") == "text.format.schema"
