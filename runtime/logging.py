@@ -13,6 +13,7 @@ import logging
 import re
 import sys
 import threading
+import warnings
 from types import TracebackType
 from typing import Literal, TextIO
 
@@ -101,6 +102,8 @@ def _configure_standard_library(shared: list[Processor], renderer: list[Processo
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.captureWarnings(True)
+    # FastAPI ignores this warning of its own path parameters within `catch_warnings`, which other threads undo.
+    warnings.filterwarnings("ignore", "The 'alias' attribute")
 
 
 def _renderer(style: LogStyle) -> list[Processor]:

@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+import warnings
 from typing import Any, Literal
 
 import pytest
@@ -41,6 +42,12 @@ def test_libraries_log_from_warning_and_our_code_from_the_configured_level(capsy
     logging.getLogger("some.library").warning("lost %s", "it")
     structlog.get_logger("router.bus").debug("detail")
     assert [line["event"] for line in lines(capsys)] == ["lost it", "detail"]
+
+
+def test_fastapis_warning_of_its_own_parameters_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("gateway-1", style="json")
+    warnings.warn("The 'alias' attribute with value 'item_id' was provided", UserWarning, stacklevel=1)
+    assert not lines(capsys)
 
 
 @pytest.mark.parametrize("style", ["json", "console"])
