@@ -17,7 +17,8 @@ from stored_objects.errors import (
 from stored_objects.objects import LIFETIME, PENDING_TIME, StoredObjects
 from stored_objects.quota import CountSubject
 from stored_objects.records import RECORD_BYTES, ObjectKind, ObjectOwner, ObjectState, StoredObject
-from tests.fakes.stored_objects import MIB, DictObjectStore
+from tests.fakes.byte_counts import MIB
+from tests.fakes.stored_objects import DictObjectStore
 from tests.fakes.stored_objects import stored_objects as in_memory
 from tests.stored_objects.conftest import ADA, BOB, EVE, Clock, ObjectStores
 

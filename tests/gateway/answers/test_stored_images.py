@@ -11,7 +11,8 @@ from stored_objects.errors import StorageQuotaExceeded
 from stored_objects.quota import CountSubject
 from stored_objects.records import ObjectOwner
 from tests.contract.examples import JOB, msgspec_replace
-from tests.fakes.stored_objects import MIB, stored_objects
+from tests.fakes.byte_counts import MIB
+from tests.fakes.stored_objects import stored_objects
 
 OWNER = ObjectOwner("org", "user-1")
 

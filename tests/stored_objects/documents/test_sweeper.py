@@ -9,7 +9,7 @@ import pytest
 from auth_billing.errors import StoreUnavailable
 from stored_objects.documents import sweeper as module
 from stored_objects.documents.project_documents import DAY, NewDocument, ProjectDocuments, Retention
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.documents.records import ErasedDocuments, ProjectOwner
 from stored_objects.documents.sweeper import DocumentSweeper
 from tests.fakes.byte_counts import document_quota
 from tests.fakes.project_documents import DictDocumentStore
@@ -25,7 +25,7 @@ class LeavingStore(DictDocumentStore):
         super().__init__()
         self.sweeps = 0
 
-    async def delete_expired(self, now: float, limit: int) -> int:
+    async def delete_expired(self, now: float, limit: int) -> list[ErasedDocuments]:
         self.sweeps += 1
         if self.sweeps == 1:
             raise StoreUnavailable("away")
