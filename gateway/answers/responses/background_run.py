@@ -76,6 +76,8 @@ class BackgroundRun:
         """Deltas that the log had when this process claimed the run."""
         self.pending: list[Delta] = []
         """Deltas that are not in the log yet."""
+        self.unconfirmed = 0
+        """Number of pending deltas in a write with unknown outcome; they are written again as the same group."""
         self.logged: list[list[Delta]] = []
         """Groups of the log."""
         self.log_bytes = 0
@@ -246,14 +248,16 @@ class LogWriter:
     async def _write(self, runs: Sequence[BackgroundRun]) -> None:
         if not runs:
             return
-        counts = [len(run.pending) for run in runs]
-        groups = [run.group(run.pending) for run in runs]
+        counts = [run.unconfirmed or len(run.pending) for run in runs]
+        groups = [run.group(run.pending[:count]) for run, count in zip(runs, counts, strict=True)]
         try:
-            stored: list[bool | None] = [*await self._runs.append(groups)]
+            added = await self._runs.append(groups)
         except StoreUnavailable as error:
             _log.warning("output of background responses not stored, retrying", reason=str(error))
-            stored = [await self._is_stored(group) for group in groups]
-        for run, count, group, is_stored in zip(runs, counts, groups, stored, strict=True):
+            added = [False] * len(groups)
+        for run, count, group, is_new in zip(runs, counts, groups, added, strict=True):
+            is_stored = is_new or await self._is_stored(group)
+            run.unconfirmed = count if is_stored is None else 0
             if is_stored is None:
                 self.add(run)
             elif is_stored:
@@ -267,7 +271,7 @@ class LogWriter:
             run.changed()
 
     async def _is_stored(self, group: LogGroup) -> bool | None:
-        """Return whether a group is in its log after a write with unknown outcome; `None`: it is not, or not known."""
+        """Return whether a group is in its log, false if another process's is; `None`: neither is, or not known."""
         try:
             found = await self._runs.log(group.owner, group.response, group.number)
         except StoreUnavailable:
