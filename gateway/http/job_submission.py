@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 
 from fastapi import Request
@@ -25,17 +27,40 @@ from router.messages import Job
 
 
 async def admit_chat(
-    request: Request, gateway: Gateway, caller: Principal, body: ChatCompletionRequest
+    request: Request,
+    gateway: Gateway,
+    caller: Principal,
+    body: ChatCompletionRequest,
+    *,
+    max_seconds: float | None = None,
 ) -> tuple[AdmittedRequest, Job]:
     """Read the images of a chat completion, admit it, and return its admission and its job; submit it at once.
 
+    `max_seconds`: until the job's deadline; `None`: those of any request.
+
     Raises:
-        Exception: As `PromptImages.read`, `AdmissionController.check_images` and `AdmissionController.admit` do.
+        Exception: As `read_images` and `AdmissionController.admit` do.
+    """
+    images = await read_images(request, gateway, caller, body)
+    admitted = await gateway.admission.admit(caller, body)
+    origin = Origin.of(gateway.settings)
+    if max_seconds is not None:
+        origin = replace(origin, deadline=time.time() + max_seconds)
+    return admitted, build_chat_job(body, admitted, origin, images)
+
+
+async def read_images(
+    request: Request, gateway: Gateway, caller: Principal, body: ChatCompletionRequest
+) -> list[bytes]:
+    """Return the image files (bytes) of a chat completion, in order of the conversation.
+
+    Raises:
+        InvalidRequest: The model reads no images, or an image can't be read; `param` names it.
+        ModelNotFound: The model is unknown, or the caller may not use it.
+        BlobsUnavailable, StoreUnavailable: A stored image can't be read now.
     """
     gateway.admission.check_images(caller, body)
-    images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, body)
-    admitted = await gateway.admission.admit(caller, body)
-    return admitted, build_chat_job(body, admitted, Origin.of(gateway.settings), images)
+    return await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, body)
 
 
 def submit(

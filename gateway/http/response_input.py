@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from auth_billing.access.principal import Principal
-from gateway.answers.responses.background_reader import OPEN
 from gateway.errors import InvalidRequest
 from gateway.http.gateway import Gateway
 from gateway.openai.responses.items import InputItem, ItemReference
 from gateway.openai.responses.request import PromptFields
+from gateway.openai.responses.response import OPEN_STATUSES
 from gateway.openai.responses.stored_items import from_stored
 from gateway.openai.responses.translation import input_items, param_of, renamed
 from router.producer.errors import JobFailed
@@ -45,11 +45,6 @@ class ResponseInput:
         return [*self.continued, *self.own]
 
 
-def owner_of(caller: Principal) -> ProjectOwner:
-    """Return the project that owns what `caller` stores."""
-    return ProjectOwner(caller.tenant, caller.project)
-
-
 async def read_input(gateway: Gateway, caller: Principal, body: PromptFields) -> ResponseInput:
     """Return the input of a response that `caller` requests.
 
@@ -61,19 +56,19 @@ async def read_input(gateway: Gateway, caller: Principal, body: PromptFields) ->
     context: list[StoredResponse] = []
     if body.previous_response_id is not None:
         try:
-            context = await gateway.responses.context(owner_of(caller), body.previous_response_id)
+            context = await gateway.responses.context(ProjectOwner.of(caller), body.previous_response_id)
         except DocumentNotFound as error:
             message = f"Previous response with id '{body.previous_response_id}' not found, or an earlier one."
             raise InvalidRequest(message, param="previous_response_id", code="previous_response_not_found") from error
         except ContextTooLarge as error:
             message = f"The context of the previous response is too long: {error}."
             raise InvalidRequest(message, param="previous_response_id", code="context_length_exceeded") from error
-    if context and context[-1].response["status"] in OPEN:
+    if context and context[-1].response["status"] in OPEN_STATUSES:
         raise InvalidRequest("The previous response is not finished.", param="previous_response_id")
     own = await _resolved(gateway, caller, input_items(body))
     if body.conversation_id is None:
         return ResponseInput(context, own, None, await _read([item for each in context for item in each.all_items]))
-    conversation = await gateway.conversations.find(owner_of(caller), body.conversation_id)
+    conversation = await gateway.conversations.find(ProjectOwner.of(caller), body.conversation_id)
     try:
         items = await gateway.conversations.items(conversation)
     except ContextTooLarge as error:
@@ -106,7 +101,7 @@ async def _resolved(gateway: Gateway, caller: Principal, items: list[InputItem])
         return items
     if len(ids) > MAX_REFERENCES:
         raise _invalid(f"it refers to more than {MAX_REFERENCES} items")
-    stored = await gateway.responses.items(owner_of(caller), ids)
+    stored = await gateway.responses.items(ProjectOwner.of(caller), ids)
     if missing := next((each for each in ids if each not in stored), None):
         raise _invalid(f"item with id '{missing[:64]}' not found")
     found = dict(zip(ids, from_stored([stored[each] for each in ids]), strict=True))

@@ -12,9 +12,8 @@ from auth_billing.access.principal import Principal
 from gateway.admission.controller import AdmittedRequest
 from gateway.answers.collection import collect_tokens
 from gateway.http.gateway import Gateway
-from gateway.http.job_submission import submit
+from gateway.http.job_submission import read_images, submit
 from gateway.jobs.job_builder import Origin, build_tokenisation_job, chat_prompt
-from gateway.jobs.prompt_images import PromptImages
 from gateway.openai.chat_completions import ChatCompletionRequest
 from router.messages import ChatPrompt, TokenisationPrompt, Tokenised
 
@@ -45,9 +44,7 @@ async def read_chat_prompt(
         ModelNotFound: the model is unknown, or the caller may not use it.
         BlobsUnavailable, StoreUnavailable: a stored image can't be read now.
     """
-    gateway.admission.check_images(caller, body)
-    images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, body)
-    return chat_prompt(body, images)
+    return chat_prompt(body, await read_images(request, gateway, caller, body))
 
 
 async def tokenise(

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from auth_billing.errors import AccountError
-from gateway.answers.responses.background_run import ErrorOf
-from gateway.answers.responses.events import ResponseEvents, event_frame
+from gateway.answers.responses.events import ErrorOf, ResponseEvents, event_frame
 from gateway.answers.responses.response_object import response_usage
 from gateway.errors import ClientDisconnected
 from gateway.jobs.generation import Generation

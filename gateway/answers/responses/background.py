@@ -24,7 +24,8 @@ from auth_billing.errors import AccountError, RateLimitExceeded, StoreUnavailabl
 from auth_billing.rate_limits.limiter import Allowance, RateLimiter
 from gateway.admission.controller import AdmittedRequest
 from gateway.admission.model_catalogue import ModelCatalogue
-from gateway.answers.responses.background_run import BackgroundRun, ErrorOf, LogWriter
+from gateway.answers.responses.background_run import BackgroundRun, LogWriter
+from gateway.answers.responses.events import ErrorOf
 from gateway.errors import ClientDisconnected, GatewayError, ServerShutdown
 from gateway.jobs.keyed_billing import KeyedBilling
 from gateway.jobs.submission import JobSubmission

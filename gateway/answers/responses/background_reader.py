@@ -11,6 +11,7 @@ from gateway.answers.responses.background import BackgroundResponses
 from gateway.answers.responses.background_run import decoded, events_of
 from gateway.answers.responses.events import event_frame
 from gateway.answers.responses.output import Event
+from gateway.openai.responses.response import OPEN_STATUSES
 from router.messages import Delta
 from stored_objects.documents.records import ProjectOwner
 from stored_objects.image_results import BlobAddress
@@ -22,8 +23,6 @@ CHANGE_TIMEOUT = 1.0
 """Longest wait in seconds for a change of a run in this process."""
 END_TIMEOUT = 15.0
 """Longest wait in seconds for the end of a cancelled response."""
-OPEN = ("queued", "in_progress")
-"""States of a response that is being written."""
 
 
 class BackgroundReader:
@@ -39,7 +38,7 @@ class BackgroundReader:
 
     async def current(self, stored: StoredResponse) -> dict[str, Any]:
         """Return a stored response with its output until now."""
-        if stored.response["status"] not in OPEN:
+        if stored.response["status"] not in OPEN_STATUSES:
             return stored.response
         events, groups = events_of(stored, self._address), await self._log(stored.id, 0)
         for _ in events.take(delta for group in groups for delta in group):

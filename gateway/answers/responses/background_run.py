@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
-from gateway.answers.responses.events import ResponseEvents
+from gateway.answers.responses.events import ErrorOf, ResponseEvents
 from gateway.answers.responses.output import ResponseOutput
 from gateway.answers.responses.response_object import ResponseObject, response_usage
 from gateway.errors import ClientDisconnected
@@ -27,8 +27,6 @@ from stored_objects.image_results import BlobAddress
 from stored_objects.records import RECORD_BYTES
 from stored_objects.responses.responses import StoredResponse, new_document
 
-ErrorOf = Callable[[Exception], dict[str, Any]]
-"""Returns `code` and `message` of a response's error for an exception."""
 WRITE_INTERVAL = 0.05
 """Seconds between two writes of the runs' output to their logs."""
 

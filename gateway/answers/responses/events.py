@@ -6,7 +6,7 @@ deltas, `response.output_item.done`; and one of `response.completed`, `response.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from gateway.answers.event_frames import compact
@@ -14,6 +14,9 @@ from gateway.answers.responses.output import INCOMPLETE, Event, ResponseOutput
 from gateway.answers.responses.response_object import ResponseObject
 from gateway.openai.responses.response import ResponseStatus
 from router.messages import Delta
+
+ErrorOf = Callable[[Exception], dict[str, Any]]
+"""Returns `code` and `message` of a response's error for an exception."""
 
 
 def event_frame(event: Event) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -14,7 +12,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import RecordRefused, StoreUnavailable
-from gateway.answers.event_frames import PING, compact
+from gateway.answers.event_frames import PING
 from gateway.answers.responses.answer import response_frames, whole_response
 from gateway.answers.responses.background import AcceptedJob
 from gateway.answers.responses.background_reader import BackgroundReader
@@ -26,18 +24,17 @@ from gateway.http import rate_limits
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import AuthorisedInputTokens, AuthorisedResponse, ChatCaller, CurrentGateway
 from gateway.http.dialect import OPENAI
+from gateway.http.document_pages import object_response
 from gateway.http.gateway import Gateway
 from gateway.http.http_errors import response_error
-from gateway.http.job_submission import submit
+from gateway.http.job_submission import admit_chat, submit
 from gateway.http.json_response import json_response
-from gateway.http.response_input import ResponseInput, owner_of, read_input, response_fields
+from gateway.http.response_input import ResponseInput, read_input, response_fields
 from gateway.http.routes.blobs import address_of
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.http.sse import EventStream, SharedEventStream
 from gateway.http.tokenisation import count_prompt_tokens
-from gateway.jobs.job_builder import Origin, build_chat_job
-from gateway.jobs.prompt_images import PromptImages
 from gateway.openai.responses.queries import InputItemQuery, ResponseQuery
 from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
 from gateway.openai.responses.response import (
@@ -74,23 +71,23 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
     with response_fields():
         given = await read_input(gateway, caller, body)
         chat = to_chat(body, given.items)
-        gateway.admission.check_images(caller, chat)
-        images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, chat)
-        admitted = await gateway.admission.admit(caller, chat)
+        max_seconds = gateway.settings.max_background_seconds if body.background else None
+        admitted, job = await admit_chat(request, gateway, caller, chat, max_seconds=max_seconds)
         response_id = f"resp_{uuid.uuid4().hex}"
-        origin = Origin.of(gateway.settings)
-        if body.background:
-            origin = replace(origin, deadline=time.time() + gateway.settings.max_background_seconds)
-        job = _named(build_chat_job(chat, admitted, origin, images), response_id)
+        job = _named(job, response_id)
         response = ResponseObject.of(response_id, body, model=admitted.model.name, service_class=admitted.service_class)
         if body.background:
             queued = StoredResponse(
                 response.in_state("queued"), to_stored(given.own, response_id), [each.id for each in given.context]
             )
-            (document,) = gateway.documents.responses.created(owner_of(caller), await new_document(queued))
+            (document,) = gateway.documents.responses.created(ProjectOwner.of(caller), await new_document(queued))
             accepted = AcceptedJob(admitted, job, rate_limits.allowance_of(request))
             await gateway.background.start(document, accepted)
-            return _background_stream(request, gateway, caller, queued) if body.stream else _json(queued.response)
+            return (
+                _background_stream(request, gateway, caller, queued)
+                if body.stream
+                else object_response(queued.response)
+            )
         output = ResponseOutput(
             response_id,
             partial(address_of, request),
@@ -99,12 +96,12 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
             summarises=body.summarises,
         )
         events = ResponseEvents(response, output)
-        keep = partial(_keep, gateway, owner_of(caller) if body.stores else None, given)
+        keep = partial(_keep, gateway, ProjectOwner.of(caller) if body.stores else None, given)
         async with submit(request, gateway, admitted, [job], streamed=bool(body.stream)) as generation:
             if body.stream:
                 await generation.wait_for_first_reply(gateway.settings.header_delay)
                 return EventStream(gateway, generation, response_frames(generation, events, keep, response_error))
-            return _json(await whole_response(generation, events, keep))
+            return object_response(await whole_response(generation, events, keep))
 
 
 @router.post("/v1/responses/input_tokens", **document_route(InputTokens, body=InputTokensRequest))
@@ -129,9 +126,9 @@ async def retrieve_response(
 
     Answers `GET /v1/responses/{response_id}`.
     """
-    stored = await gateway.responses.find(owner_of(caller), response_id)
+    stored = await gateway.responses.find(ProjectOwner.of(caller), response_id)
     if not query.stream:
-        return _json(await _reader(request, gateway, caller).current(stored))
+        return object_response(await _reader(request, gateway, caller).current(stored))
     _check_background(stored, "stream")
     return _background_stream(request, gateway, caller, stored, query.starting_after)
 
@@ -142,10 +139,10 @@ async def cancel_response(response_id: str, request: Request, caller: ChatCaller
 
     Answers `POST /v1/responses/{response_id}/cancel`.
     """
-    stored = await gateway.responses.find(owner_of(caller), response_id)
+    stored = await gateway.responses.find(ProjectOwner.of(caller), response_id)
     _check_background(stored, "response_id")
     await _reader(request, gateway, caller).cancel(response_id)
-    return _json((await gateway.responses.find(owner_of(caller), response_id)).response)
+    return object_response((await gateway.responses.find(ProjectOwner.of(caller), response_id)).response)
 
 
 @router.delete("/v1/responses/{response_id}", **document_route(DeletedResponse))
@@ -154,9 +151,9 @@ async def delete_response(response_id: str, request: Request, caller: ChatCaller
 
     Answers `DELETE /v1/responses/{response_id}`.
     """
-    await gateway.responses.find(owner_of(caller), response_id)
+    await gateway.responses.find(ProjectOwner.of(caller), response_id)
     await _reader(request, gateway, caller).cancel(response_id)
-    await gateway.responses.delete(owner_of(caller), response_id)
+    await gateway.responses.delete(ProjectOwner.of(caller), response_id)
     return json_response(DeletedResponse(id=response_id))
 
 
@@ -171,13 +168,15 @@ async def list_input_items(
 
     Answers `GET /v1/responses/{response_id}/input_items`.
     """
-    stored = await gateway.responses.find(owner_of(caller), response_id)
+    stored = await gateway.responses.find(ProjectOwner.of(caller), response_id)
     items = [InputItemResource.model_validate(item) for item in stored.items]
     return json_response(page_of(InputItemList, items if query.order == "asc" else items[::-1], query))
 
 
 def _reader(request: Request, gateway: Gateway, caller: Principal) -> BackgroundReader:
-    return BackgroundReader(gateway.background, gateway.responses, owner_of(caller), partial(address_of, request))
+    return BackgroundReader(
+        gateway.background, gateway.responses, ProjectOwner.of(caller), partial(address_of, request)
+    )
 
 
 def _background_stream(
@@ -224,10 +223,6 @@ async def _append(
         await gateway.conversations.append(conversation, items)
     except (StoreUnavailable, RecordRefused, DocumentNotFound, StorageQuotaExceeded) as error:
         _log.warning("a conversation was not continued", conversation=conversation.id, reason=str(error))
-
-
-def _json(response: dict[str, Any]) -> Response:
-    return Response(compact(response), media_type="application/json")
 
 
 def _named(job: Job, job_id: str) -> Job:

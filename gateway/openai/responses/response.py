@@ -6,6 +6,7 @@ models. Source: `Response`, `OutputItem`, `ResponseUsage`, `ResponseStreamEvent`
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -17,6 +18,8 @@ from gateway.openai.steps import AnswerStep
 from gateway.openai.usage import PartUsage
 
 ResponseStatus = Literal["completed", "failed", "in_progress", "cancelled", "queued", "incomplete"]
+OPEN_STATUSES: Collection[ResponseStatus] = ("queued", "in_progress")
+"""Statuses of a response that is being generated."""
 
 
 class InputTokensDetails(ApiModel):
