@@ -25,8 +25,8 @@ from gateway.batches.line_requests import LineAnswer, request_line
 from gateway.batches.results import BatchResults, LeaseLost
 from gateway.errors import GatewayError
 from gateway.http.gateway import Gateway
-from stored_objects.batches import Batch, BatchError, BatchState
 from stored_objects.blobs import derived_blob_id
+from stored_objects.documents.batches import Batch, BatchError, BatchState
 from stored_objects.errors import BlobCorrupt, BlobNotFound
 from stored_objects.files import FOREVER, Purpose
 from stored_objects.records import ObjectKind, ObjectPart, StoredObject

@@ -12,7 +12,7 @@ from typing import Any
 
 from runtime import strict_json
 from runtime.strict_json import MalformedRequest
-from stored_objects.batches import BatchError
+from stored_objects.documents.batches import BatchError
 
 MAX_LINES = 50_000
 MAX_INPUT_BYTES = 200 * 2**20

@@ -18,7 +18,7 @@ import structlog
 
 from auth_billing.errors import StoreUnavailable
 from gateway.batches.line_requests import LineAnswer
-from stored_objects.batches import Batch, BatchProgress, BatchStore
+from stored_objects.documents.batches import Batch, BatchProgress, BatchStore
 from stored_objects.errors import BlobsUnavailable, StorageQuotaExceeded
 from stored_objects.objects import StoredObjects
 from stored_objects.records import ObjectKind, ObjectPart

@@ -10,7 +10,7 @@ import structlog
 from auth_billing.errors import StoreUnavailable
 from gateway.batches.batch_run import BatchRun, RunContext
 from gateway.batches.results import LeaseLost
-from stored_objects.batches import Batch
+from stored_objects.documents.batches import Batch
 from stored_objects.errors import BlobsUnavailable
 
 MAX_BATCHES = 4

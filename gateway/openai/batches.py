@@ -11,7 +11,7 @@ from pydantic import StringConstraints
 from auth_billing.access.scopes import Scope
 from gateway.openai.base import ApiModel, RequestBody
 from gateway.openai.files import ExpiresAfter
-from gateway.openai.organization.pagination import ItemList
+from gateway.openai.pagination import ItemList
 from gateway.openai.sampling import Metadata
 
 Endpoint = Literal[

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel, Ignored, OmitIfNone, RequestBody
-from gateway.openai.organization.pagination import Deleted, ItemList
+from gateway.openai.pagination import Deleted, ItemList
 from gateway.openai.query_parameters import QueryInt, QueryParameters, QueryText
 from stored_objects.files import Purpose
 from stored_objects.uploads import MAX_PARTS

@@ -14,7 +14,7 @@ from auth_billing.money.amounts import MAX_AMOUNT
 from auth_billing.money.credit import MAX_REASON_LENGTH, MAX_REFERENCE_LENGTH, CreditKind
 from auth_billing.prices.pricing import MAX_TOKEN_PRICE, MAX_UNIT_PRICE, MAX_UNITS, RateCard, TokenRate
 from gateway.openai.base import ApiModel, RequestBody
-from gateway.openai.organization.pagination import ItemList
+from gateway.openai.pagination import ItemList
 from gateway.openai.query_parameters import QueryInt, QueryParameters
 from router.messages import ServiceClass
 

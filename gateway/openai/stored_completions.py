@@ -13,7 +13,7 @@ from gateway.errors import InvalidRequest
 from gateway.openai.base import ApiModel, OmitIfNone, RequestBody
 from gateway.openai.chat_completion_answers import ChatCompletion
 from gateway.openai.messages import ContentPart, FunctionCall, ToolCall, UserPart
-from gateway.openai.organization.pagination import Deleted, ItemList, OrderedPageQuery
+from gateway.openai.pagination import Deleted, ItemList, OrderedPageQuery
 from gateway.openai.query_parameters import QueryText
 from gateway.openai.sampling import Metadata
 

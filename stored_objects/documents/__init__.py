@@ -1,1 +1,1 @@
-"""Documents that a project keeps for a time: stored chat completions, responses, conversations and their items."""
+"""What projects keep for a time: stored chat completions, responses, conversations and their items; and batches."""

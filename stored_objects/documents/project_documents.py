@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stored_objects.batches import BatchStore
+from stored_objects.documents.batches import BatchStore
 from stored_objects.documents.quota import DocumentQuota
 from stored_objects.documents.records import DocumentQuery, DocumentStore, ProjectDocument, ProjectOwner
 from stored_objects.documents.runs import ResponseRuns

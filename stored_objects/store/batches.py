@@ -11,7 +11,7 @@ from pymongo import ReturnDocument
 
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document, to_document
-from stored_objects.batches import (
+from stored_objects.documents.batches import (
     OPEN_STATES,
     RETENTION,
     Batch,

@@ -21,7 +21,7 @@ from gateway.http.dependencies import BatchCaller, CurrentGateway, body_of
 from gateway.http.file_transfers import project_of
 from gateway.http.gateway import Gateway
 from gateway.http.json_response import json_response
-from gateway.http.routes.organization.pagination import listed, query_of
+from gateway.http.pagination import listed, query_of
 from gateway.openai.batches import (
     SCOPES,
     BatchCreate,
@@ -34,8 +34,8 @@ from gateway.openai.batches import (
     OutputTokensDetails,
     RequestCounts,
 )
-from gateway.openai.organization.pagination import PageQuery
-from stored_objects.batches import BATCH_PREFIX, Batch, BatchState
+from gateway.openai.pagination import PageQuery
+from stored_objects.documents.batches import BATCH_PREFIX, Batch, BatchState
 from stored_objects.errors import BlobNotFound, DocumentNotFound
 from stored_objects.files import FILE_PREFIX, Purpose, public_id
 from stored_objects.records import StoredObject

@@ -16,7 +16,7 @@ from gateway.http.authentication import public
 from gateway.http.dependencies import CurrentGateway
 from gateway.http.file_transfers import begun
 from gateway.http.gateway import gateway_of
-from gateway.http.routes.organization.pagination import query_of
+from gateway.http.pagination import query_of
 from gateway.openai.stored_objects import AddressQuery
 from stored_objects.objects import DOWNLOAD
 from stored_objects.records import StoredObject

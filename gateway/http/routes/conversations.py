@@ -21,8 +21,8 @@ from gateway.http.dependencies import (
 )
 from gateway.http.document_pages import list_response, object_response
 from gateway.http.json_response import json_response
+from gateway.http.pagination import query_of
 from gateway.http.routes.idempotent import IdempotentRoute
-from gateway.http.routes.organization.pagination import query_of
 from gateway.openai.responses.conversations import (
     Conversation,
     ConversationCreate,

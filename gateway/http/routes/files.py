@@ -11,7 +11,7 @@ from gateway.http.api_documentation import document_file_route, document_form_ro
 from gateway.http.dependencies import CurrentGateway, FileCaller
 from gateway.http.file_transfers import download, file_form, missing_file, project_of
 from gateway.http.json_response import json_response
-from gateway.http.routes.organization.pagination import listed, query_of
+from gateway.http.pagination import listed, query_of
 from gateway.openai.files import FileCreate, FileDeleted, FileList, FileObject, FileQuery
 from stored_objects.files import FILE_PREFIX, Purpose, public_id
 from stored_objects.objects import DOWNLOAD

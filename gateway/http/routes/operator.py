@@ -17,8 +17,8 @@ from auth_billing.prices.price_book import PriceVersion
 from auth_billing.prices.pricing import RateCard
 from gateway.http.api_documentation import document_route
 from gateway.http.json_response import json_response
+from gateway.http.pagination import listed, query_of
 from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
-from gateway.http.routes.organization.pagination import listed, query_of
 from gateway.openai.operator import (
     CreditCreate,
     CreditItem,
@@ -32,7 +32,7 @@ from gateway.openai.operator import (
     UsageItemList,
     UsageQuery,
 )
-from gateway.openai.organization.pagination import PageQuery
+from gateway.openai.pagination import PageQuery
 from runtime import tables
 
 router = APIRouter(prefix="/v1/operator")

@@ -29,10 +29,10 @@ from gateway.http.gateway import Gateway
 from gateway.http.http_errors import response_error
 from gateway.http.job_submission import admit_chat, submit
 from gateway.http.json_response import json_response
+from gateway.http.pagination import page_of, query_of
 from gateway.http.response_input import ResponseInput, read_input, response_fields
 from gateway.http.routes.blobs import address_of
 from gateway.http.routes.idempotent import IdempotentRoute
-from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.http.sse import EventStream, SharedEventStream
 from gateway.http.tokenisation import count_prompt_tokens
 from gateway.openai.responses.queries import InputItemQuery, ResponseQuery

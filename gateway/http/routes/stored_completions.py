@@ -16,9 +16,9 @@ from gateway.http.dependencies import AuthorisedCompletionUpdate, ChatCaller, Cu
 from gateway.http.document_pages import list_response, object_response
 from gateway.http.gateway import Gateway
 from gateway.http.json_response import json_response
+from gateway.http.pagination import query_of
 from gateway.http.routes.idempotent import IdempotentRoute
-from gateway.http.routes.organization.pagination import query_of
-from gateway.openai.organization.pagination import OrderedPageQuery
+from gateway.openai.pagination import OrderedPageQuery
 from gateway.openai.stored_completions import (
     StoredChatCompletion,
     StoredChatCompletionDeleted,

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from auth_billing.audit_log import Event
 from gateway.openai.base import ApiModel, OmitIfNone
-from gateway.openai.organization.pagination import ItemList, PageQuery
+from gateway.openai.pagination import ItemList, PageQuery
 from gateway.openai.query_parameters import QueryInt, QueryParameters, QueryText
 
 Texts = Annotated[list[QueryText], Field(default_factory=list, max_length=100)]

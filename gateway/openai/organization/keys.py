@@ -13,9 +13,9 @@ from pydantic import Field, StringConstraints
 
 from auth_billing.access.scopes import Scope
 from gateway.openai.base import ApiModel, OmitIfNone, Refused, RequestBody
-from gateway.openai.organization.pagination import Deleted, ItemList, PageQuery
 from gateway.openai.organization.projects import Name
 from gateway.openai.organization.spend_limits import SpendLimitUpdate
+from gateway.openai.pagination import Deleted, ItemList, PageQuery
 
 PREFIX = "key_"
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import StringConstraints
 
 from gateway.openai.base import ApiModel, Refused, RequestBody
-from gateway.openai.organization.pagination import ItemList, PageQuery
+from gateway.openai.pagination import ItemList, PageQuery
 from gateway.openai.query_parameters import QueryBool
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]

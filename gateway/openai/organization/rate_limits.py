@@ -12,7 +12,7 @@ from pydantic import Field
 
 from auth_billing.rate_limits.limits import UNLIMITED
 from gateway.openai.base import ApiModel, OmitIfNone, Refused, RequestBody
-from gateway.openai.organization.pagination import ItemList, PageQuery
+from gateway.openai.pagination import ItemList, PageQuery
 from gateway.openai.query_parameters import QueryInt
 
 ANY_MODEL = "*"

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, StringConstraints
 
 from gateway.openai.base import ApiModel, OmitIfNone, Refused, RequestBody
-from gateway.openai.organization.pagination import Deleted, ItemList, PageQuery
+from gateway.openai.pagination import Deleted, ItemList, PageQuery
 from gateway.openai.query_parameters import QueryText
 
 RoleName = Literal["owner", "admin", "member", "viewer", "reader"]

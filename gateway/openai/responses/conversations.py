@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel, RequestBody
-from gateway.openai.organization.pagination import Deleted, ItemList
+from gateway.openai.pagination import Deleted, ItemList
 from gateway.openai.query_parameters import QueryParameters
 from gateway.openai.responses.items import InputItem, ItemReference
 from gateway.openai.responses.queries import Include, InputItemQuery

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from gateway.openai.base import conflict
-from gateway.openai.organization.pagination import PageQuery
+from gateway.openai.pagination import PageQuery
 from gateway.openai.query_parameters import QueryBool, QueryInt, QueryParameters, QueryText
 
 Include = Annotated[list[QueryText], Field(max_length=32)]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from gateway.openai.base import ApiModel, OmitIfNone
-from gateway.openai.organization.pagination import Deleted, ItemList
+from gateway.openai.pagination import Deleted, ItemList
 from gateway.openai.responses.request import ConversationReference
 from gateway.openai.steps import AnswerStep
 from gateway.openai.usage import PartUsage

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from gateway.batches import results as results_module
 from gateway.batches.line_requests import LineAnswer
 from gateway.batches.results import BatchResults, LeaseLost
-from stored_objects.batches import Batch, BatchState
+from stored_objects.documents.batches import Batch, BatchState
 from stored_objects.errors import StorageQuotaExceeded
 from stored_objects.objects import StoredObjects
 from tests.fakes.batches import DictBatchStore

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stored_objects.batches import Batch, BatchError, BatchProgress, BatchState, BatchStore
+from stored_objects.documents.batches import Batch, BatchError, BatchProgress, BatchState, BatchStore
 from stored_objects.records import ObjectPart
 from stored_objects.store.batches import MongoBatchStore
 from tests.fakes.batches import DictBatchStore

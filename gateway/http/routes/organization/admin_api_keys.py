@@ -12,9 +12,9 @@ from auth_billing.keys.key_issuance import KeySpec
 from auth_billing.keys.key_management import ADMIN_KEYS
 from gateway.http.api_documentation import document_route
 from gateway.http.json_response import json_response
+from gateway.http.pagination import page_of, query_of
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
 from gateway.http.routes.organization.key_owners import owners_of
-from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.openai.organization.keys import (
     AdminApiKey,
     AdminApiKeyCreate,
@@ -23,7 +23,7 @@ from gateway.openai.organization.keys import (
     format_key_id,
     parse_key_id,
 )
-from gateway.openai.organization.pagination import OrderedPageQuery
+from gateway.openai.pagination import OrderedPageQuery
 
 router = APIRouter(prefix="/v1/organization/admin_api_keys")
 

@@ -12,9 +12,9 @@ from fastapi import APIRouter, Depends, Response
 from auth_billing.audit_log import Event
 from gateway.http.api_documentation import document_route
 from gateway.http.json_response import json_response
+from gateway.http.pagination import page_of, query_of
 from gateway.http.routes.organization.access import Reader, Writer
 from gateway.http.routes.organization.key_owners import owners_of
-from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.openai.organization.keys import (
     ProjectApiKey,
     ProjectApiKeyDeleted,

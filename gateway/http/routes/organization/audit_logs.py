@@ -10,8 +10,8 @@ from auth_billing.audit_log import AuditActor, AuditEntry, AuditQuery
 from gateway.errors import InvalidRequest
 from gateway.http.api_documentation import document_route
 from gateway.http.json_response import json_response
+from gateway.http.pagination import listed, query_of
 from gateway.http.routes.organization.access import Reader
-from gateway.http.routes.organization.pagination import listed, query_of
 from gateway.openai.organization.audit_logs import (
     AuditLog,
     AuditLogActor,

@@ -21,8 +21,8 @@ from auth_billing.money.usage_reports import UsageFilter
 from auth_billing.prices.pricing import NANO
 from gateway.errors import ExportsBusy, InvalidRequest
 from gateway.http.api_documentation import document_file_route
+from gateway.http.pagination import query_of
 from gateway.http.routes.organization.access import Administrator, Reader
-from gateway.http.routes.organization.pagination import query_of
 from gateway.http.routes.organization.time_buckets import requested_period
 from gateway.http.routes.organization.usage import usage_dimensions
 from gateway.openai.organization.keys import format_key_id

@@ -15,11 +15,11 @@ from auth_billing.audit_log import Event
 from auth_billing.people.people_records import Invitation, InvitationStatus
 from gateway.http.api_documentation import document_route
 from gateway.http.json_response import json_response
+from gateway.http.pagination import page_of, query_of
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
-from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.http.routes.organization.users import role_of
-from gateway.openai.organization.pagination import PageQuery
 from gateway.openai.organization.users import Invite, InviteCreate, InviteDeleted, InviteList
+from gateway.openai.pagination import PageQuery
 
 router = APIRouter(prefix="/v1/organization/invites")
 

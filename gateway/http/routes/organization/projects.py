@@ -12,9 +12,8 @@ from auth_billing.people.members import Member
 from auth_billing.people.organisation_records import Project as ProjectRecord
 from gateway.http.api_documentation import document_route
 from gateway.http.json_response import json_response
+from gateway.http.pagination import page_of, query_of
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
-from gateway.http.routes.organization.pagination import page_of, query_of
-from gateway.openai.organization.pagination import PageQuery
 from gateway.openai.organization.projects import (
     Project,
     ProjectCreate,
@@ -24,6 +23,7 @@ from gateway.openai.organization.projects import (
     ProjectUser,
     ProjectUserList,
 )
+from gateway.openai.pagination import PageQuery
 from router.messages import KeySet
 
 router = APIRouter(prefix="/v1/organization/projects")

@@ -28,8 +28,8 @@ from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import CurrentGateway
 from gateway.http.gateway import Gateway
 from gateway.http.json_response import json_response
+from gateway.http.pagination import page_of, query_of
 from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
-from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.openai.organization.keys import parse_key_id
 from gateway.openai.organization.rate_limits import (
     ANY_MODEL,

@@ -13,8 +13,8 @@ from auth_billing.keys.service_accounts import ServiceAccount as Record
 from auth_billing.money.holds import key_budget
 from gateway.http.api_documentation import document_route
 from gateway.http.json_response import json_response
+from gateway.http.pagination import page_of, query_of
 from gateway.http.routes.organization.access import Administrator, Reader, Writer, admin_body
-from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.openai.organization.keys import (
     CreatedKey,
     CreatedServiceAccount,
@@ -26,7 +26,7 @@ from gateway.openai.organization.keys import (
     ServiceAccountUpdate,
     format_key_id,
 )
-from gateway.openai.organization.pagination import PageQuery
+from gateway.openai.pagination import PageQuery
 from router.messages import KeySet
 
 router = APIRouter(prefix="/v1/organization/projects/{project_id}/service_accounts")

@@ -14,8 +14,8 @@ from auth_billing.prices.pricing import NANO
 from gateway.errors import InvalidRequest
 from gateway.http.api_documentation import document_route
 from gateway.http.json_response import json_response
+from gateway.http.pagination import query_of
 from gateway.http.routes.organization.access import Administrator, Reader
-from gateway.http.routes.organization.pagination import query_of
 from gateway.http.routes.organization.time_buckets import WIDTHS, Period, next_page, page_of_period, requested_period
 from gateway.openai.organization.keys import format_key_id, parse_key_id
 from gateway.openai.organization.usage import (

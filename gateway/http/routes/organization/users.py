@@ -12,8 +12,8 @@ from auth_billing.people.input_normalisation import fold_email
 from auth_billing.people.members import Member
 from gateway.http.api_documentation import document_route
 from gateway.http.json_response import json_response
+from gateway.http.pagination import page_of, query_of
 from gateway.http.routes.organization.access import Reader, Writer, admin_body
-from gateway.http.routes.organization.pagination import page_of, query_of
 from gateway.openai.organization.users import RoleName, User, UserDeleted, UserList, UserQuery, UserUpdate
 
 router = APIRouter(prefix="/v1/organization/users")

@@ -1,4 +1,4 @@
-"""Models of paginated lists and of their query parameters, shared by the organisation and the operator API."""
+"""Models of paginated lists and of their query parameters, shared by all routes that list objects."""
 
 from __future__ import annotations
 

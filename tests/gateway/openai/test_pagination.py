@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import InvalidRequest
-from gateway.openai.organization.pagination import OrderedPageQuery, PageQuery
+from gateway.openai.pagination import OrderedPageQuery, PageQuery
 
 
 def test_defaults() -> None:

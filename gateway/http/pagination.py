@@ -1,4 +1,4 @@
-"""Parses query strings and cuts lists into pages for the routes of the organisation API."""
+"""Parses query strings and cuts lists into pages, for all routes that list objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import Request
 
 from gateway.errors import InvalidRequest
 from gateway.openai.base import ApiModel
-from gateway.openai.organization.pagination import ItemList, PageQuery
+from gateway.openai.pagination import ItemList, PageQuery
 from gateway.openai.query_parameters import QueryParameters
 
 Query = TypeVar("Query", bound=QueryParameters)
