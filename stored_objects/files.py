@@ -26,9 +26,9 @@ MAX_NAME = 255
 UPLOAD_TIME = 3600.0
 """Seconds that the upload of one file may take."""
 BATCH_LIFETIME = 30 * 24 * 3600.0
-"""Seconds for which a file of purpose `batch` is kept if its upload does not say otherwise."""
+"""Seconds for which a file of purpose `batch` is kept by default."""
 FOREVER = math.inf
-"""Lifetime of other files: until they are deleted."""
+"""Seconds for which a file of any other purpose is kept by default: until it is deleted."""
 
 
 class Purpose(StrEnum):
@@ -114,7 +114,7 @@ class ProjectFiles:
 
 
 def default_lifetime(purpose: Purpose) -> float:
-    """Return the seconds for which a file of this purpose is kept if nothing else is said."""
+    """Return the seconds for which a file of this purpose is kept if its upload states no expiry."""
     return BATCH_LIFETIME if purpose is Purpose.BATCH else FOREVER
 
 

@@ -34,6 +34,7 @@ from stored_objects.records import ObjectKind, ObjectPart, StoredObject
 LEASE = 30.0
 """Seconds without renewal after which another gateway may run a batch."""
 RENEWAL_INTERVAL = 2.0
+"""Seconds between two renewals of a lease."""
 MAX_FAILURES = 100
 """Errors of a batch that fails its validation which are listed."""
 MAX_WINDOW = 256
@@ -58,7 +59,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class RunContext:
-    """What all runs of batches of one gateway share."""
+    """Services and settings that all batch runs of one gateway share."""
 
     gateway: Gateway
     app: ASGIApp

@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LeaseLost(Exception):
-    """Another gateway runs the batch now."""
+    """Raised when another gateway has the lease of a batch that this one runs."""
 
 
 @dataclass

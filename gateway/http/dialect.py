@@ -26,7 +26,9 @@ class Dialect:
     """How the routes of one API read bodies, and write errors and streams; without arguments OpenAI's."""
 
     error_status: Callable[[Exception], int] = _status
+    """Returns the HTTP status of an error."""
     error_body: Callable[[Exception], dict[str, Any]] = error_body
+    """Returns the JSON body of an error's response."""
     error_frame: Callable[[Exception], str] = _error_frame
     """Writes the error that ends a stream, after the status line."""
     media_type: str = EVENT_STREAM

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from functools import partial
 
 from fastapi import Request
@@ -36,17 +34,14 @@ async def admit_chat(
 ) -> tuple[AdmittedRequest, Job]:
     """Read the images of a chat completion, admit it, and return its admission and its job; submit it at once.
 
-    `max_seconds`: until the job's deadline; `None`: those of any request.
+    `max_seconds`: seconds until the job's deadline; `None`: the setting `max_request_seconds`.
 
     Raises:
         Exception: As `read_images` and `AdmissionController.admit` do.
     """
     images = await read_images(request, gateway, caller, body)
     admitted = await gateway.admission.admit(caller, body)
-    origin = Origin.of(gateway.settings)
-    if max_seconds is not None:
-        origin = replace(origin, deadline=time.time() + max_seconds)
-    return admitted, build_chat_job(body, admitted, origin, images)
+    return admitted, build_chat_job(body, admitted, Origin.of(gateway.settings, max_seconds), images)
 
 
 async def read_images(

@@ -21,6 +21,7 @@ from starlette.requests import ClientDisconnect
 from runtime.strict_json import BodyTimeout, BodyTooLarge, IncompleteBody, MalformedRequest, UnsupportedMediaType
 
 MAX_PARTS = 16
+"""Most parts of one form."""
 MAX_TEXT = 4096
 """Bytes of the text of a field."""
 MAX_OVERHEAD = 64 * 1024

@@ -24,6 +24,7 @@ from stored_objects.errors import ContextTooLarge, DocumentNotFound
 from stored_objects.responses.responses import Item, StoredResponse
 
 MAX_REFERENCES = 128
+"""Most stored items that an input may refer to."""
 INLINE_ITEMS = 256
 """More items are read in a thread, so that they do not block the event loop."""
 

@@ -63,9 +63,12 @@ class Origin:
     """The operator's limit of the budget of a search."""
 
     @classmethod
-    def of(cls, settings: GatewaySettings) -> Origin:
-        """Return this gateway's id and token limits, and the Unix time at which a request that arrives now must end."""
-        deadline = time.time() + settings.max_request_seconds
+    def of(cls, settings: GatewaySettings, max_seconds: float | None = None) -> Origin:
+        """Return this gateway's id and token limits, and the Unix time at which a request that arrives now must end.
+
+        `max_seconds`: seconds until then; `None`: the setting `max_request_seconds`.
+        """
+        deadline = time.time() + (settings.max_request_seconds if max_seconds is None else max_seconds)
         return cls(settings.gateway_id, deadline, settings.default_max_tokens, settings.max_search_tokens)
 
 

@@ -61,7 +61,9 @@ class BatchProgress:
     done: list[int] = field(default_factory=list)
     """Numbers of the lines beyond `done_to` that are done."""
     completed: int = 0
+    """Number of done lines that were answered with status 200."""
     failed: int = 0
+    """Number of the other done lines."""
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
@@ -86,13 +88,13 @@ class Batch:
     """Id of the stored object with the lines."""
     created: float
     expires: float
-    """When lines that have not begun are given up."""
+    """Time after which lines that have not begun are not requested any more."""
     metadata: dict[str, str] | None = None
     output_lifetime: float | None = None
     """Seconds for which output files are kept; `None`: until they are deleted."""
     state: BatchState = BatchState.VALIDATING
     times: dict[str, float] = field(default_factory=dict)
-    """When the batch got into each state, by the state's name."""
+    """Time at which the batch got into each state, by the state's name."""
     model: str | None = None
     """Model of the first line."""
     total: int = 0

@@ -21,7 +21,7 @@ from stored_objects.errors import ContextTooLarge, DocumentNotFound
 MAX_EARLIER = 512
 """Most responses of a context."""
 MAX_CONTEXT_BYTES = 16 * 2**20
-"""Most bytes of the documents of a context."""
+"""Most bytes of the stored JSON of a context: its responses, or the items of its conversation."""
 BATCH = 16
 """Documents of a context that are read at once."""
 INLINE_BYTES = 64 * 1024
@@ -30,7 +30,7 @@ _ID = re.compile(r"resp_([0-9a-f]{32})")
 _ITEM_ID = re.compile(r"[a-z]{1,8}_([0-9a-f]{32})([0-9a-f]{4,8})")
 
 Item = dict[str, Any]
-"""An input or output item in the form of the Responses API, as JSON values."""
+"""An input or output item in the form of the Responses API, as JSON values with an id."""
 
 
 def item_id(prefix: str, response_id: str, number: int) -> str:

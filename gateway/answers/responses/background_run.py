@@ -81,6 +81,7 @@ class BackgroundRun:
         self.log_bytes = 0
         """Bytes of the log that count in the project's quota once the response has ended."""
         self.lost = False
+        """Whether another process has the run, or the response was deleted."""
         self.ended = False
         """Whether the ended response is stored."""
         self.version = 0

@@ -21,6 +21,7 @@ from gateway.openai.responses.response import InputItemResource
 from gateway.openai.sampling import Metadata
 
 MAX_NEW_ITEMS = 20
+"""Most items that one request may add to a conversation."""
 
 
 def _check_items(items: Sequence[InputItem] | None) -> None:

@@ -14,6 +14,7 @@ from gateway.openai.base import ApiModel, Ignored
 from gateway.openai.messages import MAX_PARTS
 
 MAX_ITEMS = 4096
+"""Most items of one request's input."""
 ItemId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 CallId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 ToolItemName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
