@@ -15,8 +15,9 @@ from runtime.strict_json import MalformedRequest
 from stored_objects.documents.batches import BatchError
 
 MAX_LINES = 50_000
+"""Most lines of a batch's input file."""
 MAX_INPUT_BYTES = 200 * 2**20
-"""Most lines and bytes of a batch's input file."""
+"""Most bytes of a batch's input file."""
 MAX_CUSTOM_ID = 512
 """Characters of the longest `custom_id`."""
 _MAX_ENVELOPE = 8 * 1024
@@ -50,7 +51,7 @@ class LineRequest:
 
 
 class LineRefused(Exception):
-    """A line is not a valid request of its batch."""
+    """Raised when a line is not a valid request of its batch."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)

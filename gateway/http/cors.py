@@ -12,7 +12,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 API = "/v1/"
+"""Beginning of the paths of the API."""
 ADMINISTRATION = ("/v1/organization", "/v1/operator")
+"""Beginnings of API paths that get no CORS headers."""
 
 
 class ApiCors:

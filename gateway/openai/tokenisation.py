@@ -17,6 +17,7 @@ from gateway.openai.sampling import INT32_MAX
 from gateway.openai.tools import Tools
 
 MAX_TOKENS = 300_000
+"""Most token ids that one request may have decoded."""
 
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 

@@ -20,6 +20,7 @@ ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 TIMEOUT = 60.0
 """Seconds without progress of a request."""
 POLL_INTERVAL = 2.0
+"""Seconds between two reads of a batch's state."""
 
 Batch = dict[str, Any]
 

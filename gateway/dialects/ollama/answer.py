@@ -24,6 +24,7 @@ from gateway.jobs.generation import Generation
 from router.messages import FinishReason, ToolCallDelta, merge_tool_calls
 
 NANOSECONDS = 1_000_000_000
+"""Nanoseconds of one second, the unit of Ollama's durations."""
 
 
 def timestamp(seconds: float) -> str:
