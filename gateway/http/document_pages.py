@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Response
 
 from gateway.answers.event_frames import compact
-from gateway.errors import InvalidRequest
+from gateway.http.pagination import unknown_after
 from stored_objects.documents.project_documents import ProjectDocuments
 from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
 from stored_objects.errors import DocumentNotFound
@@ -36,7 +36,7 @@ async def list_response(
     try:
         page = await documents.page(owner, query, after)
     except DocumentNotFound as error:
-        raise InvalidRequest("Invalid 'after': there is no such item in this list.", param="after") from error
+        raise unknown_after() from error
     found = page.documents
     return object_response(
         {

@@ -36,10 +36,15 @@ def page_of(kind: type[Page], items: Sequence[Any], query: PageQuery) -> Page:
     if query.after is not None:
         ids = [item.id for item in items]
         if query.after not in ids:
-            raise InvalidRequest("Invalid 'after': there is no such item in this list.", param="after")
+            raise unknown_after()
         begin = ids.index(query.after) + 1
     end = begin + query.limit
     return listed(kind, items[begin:end], has_more=end < len(items))
+
+
+def unknown_after() -> InvalidRequest:
+    """Create the error of a list request whose `after` is the id of no item of the list."""
+    return InvalidRequest("Invalid 'after': there is no such item in this list.", param="after")
 
 
 def listed(kind: type[Page], items: Sequence[Any], *, has_more: bool) -> Page:

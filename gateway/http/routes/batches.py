@@ -21,7 +21,7 @@ from gateway.http.dependencies import BatchCaller, CurrentGateway, body_of
 from gateway.http.file_transfers import project_of
 from gateway.http.gateway import Gateway
 from gateway.http.json_response import json_response
-from gateway.http.pagination import listed, query_of
+from gateway.http.pagination import listed, query_of, unknown_after
 from gateway.openai.batches import (
     SCOPES,
     BatchCreate,
@@ -80,7 +80,10 @@ async def list_batches(
     caller: BatchCaller, gateway: CurrentGateway, query: Annotated[PageQuery, Depends(query_of(PageQuery))]
 ) -> Response:
     """List a page of the project's batches, newest first (`GET /v1/batches`)."""
-    after = None if query.after is None else await _find(caller, gateway, query.after)
+    try:
+        after = None if query.after is None else await _find(caller, gateway, query.after)
+    except DocumentNotFound as error:
+        raise unknown_after() from error
     found = await gateway.documents.batches.page(caller.tenant, caller.project, after, query.limit + 1)
     page = [_shown(each) for each in found[: query.limit]]
     return json_response(listed(BatchList, page, has_more=len(found) > query.limit))

@@ -11,8 +11,9 @@ from gateway.http.api_documentation import document_file_route, document_form_ro
 from gateway.http.dependencies import CurrentGateway, FileCaller
 from gateway.http.file_transfers import download, file_form, missing_file, project_of
 from gateway.http.json_response import json_response
-from gateway.http.pagination import listed, query_of
+from gateway.http.pagination import listed, query_of, unknown_after
 from gateway.openai.files import FileCreate, FileDeleted, FileList, FileObject, FileQuery
+from stored_objects.errors import BlobNotFound
 from stored_objects.files import FILE_PREFIX, Purpose, public_id
 from stored_objects.objects import DOWNLOAD
 from stored_objects.records import StoredObject
@@ -49,13 +50,16 @@ async def list_files(
     caller: FileCaller, gateway: CurrentGateway, query: Annotated[FileQuery, Depends(query_of(FileQuery))]
 ) -> Response:
     """List a page of the project's files, newest first unless `order` says otherwise (`GET /v1/files`)."""
-    found = await gateway.files.listed(
-        project_of(caller),
-        purpose=query.purpose,
-        after=query.after,
-        limit=query.limit + 1,  # one more shows whether there is another page
-        descending=query.order == "desc",
-    )
+    try:
+        found = await gateway.files.listed(
+            project_of(caller),
+            purpose=query.purpose,
+            after=query.after,
+            limit=query.limit + 1,  # one more shows whether there is another page
+            descending=query.order == "desc",
+        )
+    except BlobNotFound as error:
+        raise unknown_after() from error
     page = [file_object(each) for each in found[: query.limit]]
     return json_response(listed(FileList, page, has_more=len(found) > query.limit))
 

@@ -187,10 +187,11 @@ async def test_other_projects_find_no_batch(set_stage: SetStage) -> None:
         for response in (
             await stage.client.get(f"/v1/batches/{each}", headers=headers),
             await stage.client.post(f"/v1/batches/{each}/cancel", headers=headers),
-            await stage.client.get(f"/v1/batches?after={each}", headers=headers),
         ):
             assert error_of(response) == (404, "not_found", None)
             assert response.json()["error"]["message"] == f"No object with the id '{each}' was found."
+        after = await stage.client.get(f"/v1/batches?after={each}", headers=headers)
+        assert (after.status_code, after.json()["error"]["param"]) == (400, "after")
     assert (await stage.client.get("/v1/batches", headers=headers)).json()["data"] == []
     assert [each["id"] for each in (await stage.client.get("/v1/batches")).json()["data"]] == [id]
 

@@ -106,7 +106,8 @@ async def test_other_projects_get_the_same_answer_as_for_an_unknown_id(set_stage
             unknown = await stage.client.request(method, f"/v1/files/file-{'a' * 24}{path}", headers=headers)
             assert error_of(there) == (404, "not_found", None)
             assert there.json() == unknown.json()
-        assert error_of(await stage.client.get(f"/v1/files?after={id}", headers=headers)) == (404, "not_found", None)
+        after = await stage.client.get(f"/v1/files?after={id}", headers=headers)
+        assert (after.status_code, after.json()["error"]["param"]) == (400, "after")
         assert (await stage.client.get("/v1/files", headers=headers)).json()["data"] == []
     assert (await stage.client.get(f"/v1/files/{id}")).status_code == 200
 
