@@ -121,6 +121,12 @@ async def test_the_end_of_a_broken_answer_ends_its_item_first(stored: StoredRun)
     assert client.response == await stored.response()
 
 
+async def test_a_response_that_ends_without_output_was_in_progress_before(stored: StoredRun) -> None:
+    await end(stored, stored.run(), ClientDisconnected())
+    client = EventClient().read(await read(Process(stored).reader(stored), stored))
+    assert client.names == ["created", "queued", "in_progress", "cancelled"]
+
+
 async def test_a_reader_stops_with_its_gateway(stored: StoredRun) -> None:
     stopping = asyncio.Event()
     frames = Process(stored).reader(stored).frames(stored.stored, None, stopping)
