@@ -8,16 +8,21 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from stored_objects.documents.project_documents import NewDocument, ProjectDocuments
 from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
 from stored_objects.errors import ContextTooLarge, DocumentNotFound
-from stored_objects.responses.responses import MAX_CONTEXT_BYTES, Item
 
 MAX_ITEMS = 4096
 """Most items of a context."""
+MAX_CONTEXT_BYTES = 16 * 2**20
+"""Most bytes of the items of a context."""
 BATCH = 128
 """Items of a context that are read at once."""
+
+Item = dict[str, Any]
+"""An input or output item in the form of the Responses API, as JSON values with an id."""
 
 
 class Conversations:

@@ -21,7 +21,7 @@ from stored_objects.errors import ContextTooLarge, DocumentNotFound
 MAX_EARLIER = 512
 """Most responses of a context."""
 MAX_CONTEXT_BYTES = 16 * 2**20
-"""Most bytes of the stored JSON of a context: its responses, or the items of its conversation."""
+"""Most bytes of the documents of a context."""
 BATCH = 16
 """Documents of a context that are read at once."""
 INLINE_BYTES = 64 * 1024

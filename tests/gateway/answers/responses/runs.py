@@ -13,6 +13,7 @@ from stored_objects.documents.project_documents import ProjectDocuments, Retenti
 from stored_objects.documents.records import ProjectDocument, ProjectOwner
 from stored_objects.documents.runs import ResponseRun
 from stored_objects.responses.responses import StoredResponse, StoredResponses, new_document
+from tests.fakes.byte_counts import document_quota
 from tests.fakes.project_documents import DictDocumentStore, DictResponseRuns
 from tests.gateway.answers.responses.client import ID
 
@@ -27,7 +28,8 @@ class StoredRun:
     def __init__(self) -> None:
         self.store = DictDocumentStore()
         self.runs = DictResponseRuns(self.store)
-        self.documents = ProjectDocuments(self.store, Retention(30))
+        self.quota = document_quota()
+        self.documents = ProjectDocuments(self.store, Retention(30), self.quota)
         self.responses = StoredResponses(self.documents)
         self.log = LogWriter(self.runs)
         self.document: ProjectDocument

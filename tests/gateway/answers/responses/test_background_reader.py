@@ -65,7 +65,7 @@ async def write(stored: StoredRun, run: BackgroundRun, *groups: int) -> None:
 
 async def end(stored: StoredRun, run: BackgroundRun, error: Exception | None = None) -> None:
     run.used(Generated().generation)
-    assert await run.store_end(stored.runs, RUNNER, [], error, error_of)
+    assert await run.store_end(stored.runs, RUNNER, [], error, error_of, quota=stored.quota)
     run.changed()
 
 

@@ -113,7 +113,7 @@ async def test_a_process_that_has_lost_the_run_adds_nothing_to_the_log() -> None
     assert run.lost
     assert [type(each) for each in generated.abandoned] == [ClientDisconnected]
     assert await logged(stored) == []
-    assert not await run.store_end(stored.runs, RUNNER, [], None, error_of)
+    assert not await run.store_end(stored.runs, RUNNER, [], None, error_of, quota=stored.quota)
     assert (await stored.response())["status"] == "queued"
 
 
@@ -132,7 +132,7 @@ async def test_a_successor_continues_after_the_log() -> None:
         assert generated.delivered == successor.recovered
         successor.add(ANSWER[2:])
         successor.used(generated.generation)
-        assert await successor.store_end(stored.runs, RUNNER, [], None, error_of)
+        assert await successor.store_end(stored.runs, RUNNER, [], None, error_of, quota=stored.quota)
     assert [each.text for each in await logged(stored)] == ["a", "b", "c"]
     ended = await stored.response()
     assert (ended["status"], ended["output"][0]["content"][0]["text"]) == ("completed", "abc")
@@ -162,9 +162,9 @@ class FlakyRuns(DictResponseRuns):
             raise StoreUnavailable("away")
         return await super().log(owner, response, start)
 
-    async def finish(self, response: str, runner: str, content: bytes, receipts: Sequence[Receipt]) -> bool:
+    async def finish(self, response: str, runner: str, content: bytes, size: int, receipts: Sequence[Receipt]) -> bool:
         self._fail()
-        return await super().finish(response, runner, content, receipts)
+        return await super().finish(response, runner, content, size, receipts)
 
     def _fail(self) -> None:
         if self.failures:
@@ -205,7 +205,7 @@ async def test_the_end_is_stored_with_its_reason(
     run.add(ANSWER if finished else ANSWER[:1])
     run.used(Generated(finished=finished).generation)
     async with writing(stored.log):
-        assert await run.store_end(stored.runs, RUNNER, [], error, error_of)
+        assert await run.store_end(stored.runs, RUNNER, [], error, error_of, quota=stored.quota)
     assert run.ended
     ended = await stored.response()
     assert (ended["status"], ended.get("usage", {}).get("output_tokens")) == (status, tokens)
@@ -219,7 +219,7 @@ async def test_the_end_is_tried_again_and_without_output_if_it_is_too_large() ->
     run = stored.run()
     run.used(Generated().generation)
     runs.failures = [StoreUnavailable("away"), RecordRefused("too large")]
-    assert await run.store_end(runs, RUNNER, [], None, error_of)
+    assert await run.store_end(runs, RUNNER, [], None, error_of, quota=stored.quota)
     ended = await stored.response()
     assert (ended["status"], ended["output"], ended["usage"]["output_tokens"]) == ("completed", [], 3)
 
@@ -228,7 +228,7 @@ async def test_the_end_is_stored_by_the_holder_only() -> None:
     stored = await StoredRun().begin()
     run = stored.run()
     stored.hold("gateway-2")
-    assert not await run.store_end(stored.runs, RUNNER, [], None, error_of)
+    assert not await run.store_end(stored.runs, RUNNER, [], None, error_of, quota=stored.quota)
     assert (run.ended, run.lost) == (False, True)
     assert (await stored.response())["status"] == "queued"
 
