@@ -57,6 +57,7 @@ with that header. Errors have Anthropic's shape and types: 402 `billing_error` i
 - `thinking` blocks have an empty signature; those of earlier answers may be sent back.
 - `is_error` of a tool's result has no effect: the model reads the result's content.
 - A tool's `input` that is not a JSON object is `{"INVALID_JSON": text}`, which only models without a grammar write.
+- Anthropic's other routes are not served; for batches use [`/v1/batches`](batches.md).
 - `POST /v1/messages/count_tokens` counts a prompt's tokens with the model's own tokenizer; it costs nothing.
 
 ## Ollama
@@ -71,8 +72,8 @@ for chunk in client.chat(MODEL, [{"role": "user", "content": "Name three rivers.
 
 `/api/chat`, `/api/generate`, `/api/embed`, `/api/embeddings`, `/api/tags`, `/api/show` and `/api/version` answer as
 Ollama's do, `chat` and `generate` by default as lines of JSON. Every route but `/api/version` needs an API key, which
-clients can send as a header (`OLLAMA_API_KEY` for Ollama's own). Requests need `Content-Type: application/json`, which
-`curl -d` does not send by itself. Errors are `{"error": "..."}`, in a stream as its last line.
+clients can send as a header (`OLLAMA_API_KEY` for Ollama's own). Bodies need no
+`Content-Type`. Errors are `{"error": "..."}`, in a stream as its last line.
 
 - Models are managed by the operator: `/api/pull`, `/api/push`, `/api/create`, `/api/copy`, `/api/delete`, `/api/ps` and
   `/api/blobs` answer 400. Names have no tags: `/api/tags` lists them.

@@ -62,7 +62,7 @@ async def test_an_abandoned_run_is_continued_after_its_log(set_stage: SetStage) 
     (job,) = stage.worker.jobs
     assert (job.delivered, job.prompt, job.sampling) == ([[0, 1]], first.prompt, first.sampling)
     assert job.id == f"{ID}-1"
-    assert runs(stage).receipts[ID] == stage.receipts
+    await eventually(lambda: runs(stage).receipts[ID] == stage.receipts)
 
 
 @pytest.mark.parametrize(
