@@ -65,8 +65,11 @@ async def settled_tokens(stack: Stack) -> Counter[str]:
 
 async def test_every_line_is_answered_and_billed_once_although_gateways_are_killed() -> None:
     skip_unless_installed()
-    async with running(Size(gateways=2, workers=2, capacity=16, step_seconds=0.02)) as stack:
-        first, second = (client_of(stack, name) for name in stack.gateways)
+    async with (
+        running(Size(gateways=2, workers=2, capacity=16, step_seconds=0.02)) as stack,
+        client_of(stack, stack.gateways[0]) as first,
+        client_of(stack, stack.gateways[1]) as second,
+    ):
         file = await first.files.create(file=("in.jsonl", input_file()), purpose="batch")
         batch = await first.batches.create(
             input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
@@ -94,5 +97,3 @@ async def test_every_line_is_answered_and_billed_once_although_gateways_are_kill
         assert sum(billed.values()) == LINES * TOKENS
         assert sum(tokens > 0 for tokens in billed.values()) == LINES
         assert (await Auditor(MongoAuditStore(stack.access.connection), pause=0.5).audit()).differences == []
-        await first.close()
-        await second.close()
