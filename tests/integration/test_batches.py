@@ -54,10 +54,16 @@ async def lines_of(client: openai.AsyncOpenAI, file_id: str) -> list[dict[str, A
 
 
 async def settled_tokens(stack: Stack) -> Counter[str]:
-    """The generated tokens that were billed, by job, once nothing is held any more."""
+    """The generated tokens that were billed, by job, once nothing is held and as many jobs as lines have a bill.
+
+    A job may come into the store only with its receipt.
+    """
     jobs = stack.access.connection.durable("jobs")
     async with asyncio.timeout(120):
-        while await jobs.count_documents({"state": {"$ne": "settled"}}):
+        while True:
+            held = await jobs.count_documents({"state": {"$ne": "settled"}})
+            if not held and await jobs.count_documents({"final.completion_tokens": {"$gt": 0}}) >= LINES:
+                break
             await asyncio.sleep(0.5)
     found = await jobs.find({}).to_list(None)
     return Counter({each["_id"]: each["final"]["completion_tokens"] for each in found if each.get("final")})
