@@ -179,7 +179,7 @@ class IdempotentRequests:
             kept = _stored_form(answer, keyed.receipts)
             if kept is None:
                 answer.end()
-            holds = await self._record(claim, kept)
+            holds = await self._record(claim, kept, keyed)
             renewing.cancel()
             if not holds:
                 answer.end(KeyInUse())
@@ -196,14 +196,18 @@ class IdempotentRequests:
                     answer.abandoned.set()
                     return
 
-    async def _record(self, claim: Claim, kept: KeptAnswer | None) -> bool:
-        """Store the response, or release the key for the next request; retry while the store is unavailable.
+    async def _record(self, claim: Claim, kept: KeptAnswer | None, keyed: KeyedBilling) -> bool:
+        """Store the response after its jobs, or release the key for the next request.
+
+        Retry while the store is unavailable.
 
         Return false if another run has taken the request over: this one must neither end nor be billed.
         """
         deadline, backoff = time.monotonic() + STORE_RETRY_TIMEOUT, Backoff(DEFAULT_WAIT)
         while True:
             try:
+                if kept is not None:
+                    await keyed.wait_for_jobs()
                 held = await (self._keys.release(claim) if kept is None else self._keys.finish(claim, kept))
                 if not held:
                     _log.warning("a request with an idempotency key ran twice", record=claim.record_id)

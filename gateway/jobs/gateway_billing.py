@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -128,6 +128,14 @@ class GatewayBilling:
             self._update_breaker(outcome)
             self._metrics.holds.labels(outcome).inc()
             self._metrics.hold_seconds.observe(time.monotonic() - began)
+
+    async def flush_jobs(self, jobs: Collection[str]) -> None:
+        """Wait until the holds and documents of the jobs with these ids are stored, so that they can be settled.
+
+        Raises:
+            StoreUnavailable: some may be unwritten; repeat the call.
+        """
+        await self._billing.flush_jobs(jobs)
 
     def submit_receipt(self, receipt: Receipt) -> asyncio.Event:
         """Publish one receipt, which settles its job, in the background; retry until the broker confirms it.

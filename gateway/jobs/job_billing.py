@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -57,6 +57,13 @@ class BillingPort(Protocol):
         Raises:
             AccountError: the account can't pay.
             StoreUnavailable: it is not known whether the credit was held.
+        """
+
+    async def flush_jobs(self, jobs: Collection[str]) -> None:
+        """Wait until the holds and documents of the jobs with these ids are stored.
+
+        Raises:
+            StoreUnavailable: some may be unwritten; repeat the call.
         """
 
     def submit_receipt(self, receipt: Receipt) -> asyncio.Event:
@@ -277,6 +284,14 @@ class RequestBilling:
             self.submit()
         else:
             self._keyed.withhold(self)
+
+    async def wait_for_jobs(self) -> None:
+        """Wait until holds and documents of the receipts' jobs are stored, so that the sweeper can settle them.
+
+        Raises:
+            StoreUnavailable: some may be unwritten; repeat the call.
+        """
+        await self._port.flush_jobs([receipt.job for receipt in self.receipts])
 
     def submit(self, *, pays: bool = True) -> None:
         """Submit the ended request's receipts to be published; unless the tenant `pays`, they state no usage."""

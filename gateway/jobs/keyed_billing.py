@@ -22,6 +22,13 @@ class WithheldReceipts(Protocol):
     def receipts(self) -> Sequence[Receipt]:
         """Receipts of the ended generation's jobs."""
 
+    async def wait_for_jobs(self) -> None:
+        """Wait until holds and documents of the receipts' jobs are stored, so that the sweeper can settle them.
+
+        Raises:
+            StoreUnavailable: some may be unwritten; repeat the call.
+        """
+
     def submit(self, *, pays: bool) -> None:
         """Submit the ended generation's receipts to be published; unless the tenant `pays`, they state no usage."""
 
@@ -44,6 +51,15 @@ class KeyedBilling:
     def receipts(self) -> list[Receipt]:
         """Receipts of all jobs of the run, which are stored with its answer."""
         return [receipt for billing in self._withheld for receipt in billing.receipts]
+
+    async def wait_for_jobs(self) -> None:
+        """Wait until the jobs of all receipts are stored, before the answer is: a stored answer is always billed.
+
+        Raises:
+            StoreUnavailable: some may be unwritten; repeat the call.
+        """
+        for billing in self._withheld:
+            await billing.wait_for_jobs()
 
     async def settle(self, seconds: float, *, pays: bool) -> None:
         """Submit all receipts of the run, without usage unless the tenant `pays`.

@@ -1,6 +1,6 @@
 """Requests drawn from our own OpenAPI document, right and wrong ones, at a gateway with scripted workers.
 
-Whatever comes: no 5xx, the error body of the route's API, answers as described, streams that end. Draws are the same in
+Checked of each answer: no 5xx, the error body of the route's API, answers as described, streams that end. Draws are the same in
 every run.
 """
 

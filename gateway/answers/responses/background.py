@@ -278,7 +278,7 @@ class BackgroundResponses:
             await keyed.settle(0.0, pays=False)
             return
         quota, error_of = self._services.quota, self._services.error_of
-        held = await run.store_end(self.runs, self.runner, keyed.receipts, error, error_of, quota=quota)
+        held = await run.store_end(self.runs, self.runner, keyed, error, error_of, quota=quota)
         await keyed.settle(RECEIPT_TIMEOUT, pays=held)
 
     def _forget(self, run: BackgroundRun) -> None:

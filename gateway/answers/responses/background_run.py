@@ -17,7 +17,8 @@ from gateway.answers.responses.output import ResponseOutput
 from gateway.answers.responses.response_object import ResponseObject, response_usage
 from gateway.errors import ClientDisconnected
 from gateway.jobs.generation import Generation
-from router.messages import Delta, Receipt
+from gateway.jobs.keyed_billing import KeyedBilling
+from router.messages import Delta
 from router.producer.errors import GenerationError
 from runtime.retry import Backoff
 from stored_objects.documents.quota import DocumentQuota
@@ -179,13 +180,13 @@ class BackgroundRun:
         self,
         runs: ResponseRuns,
         runner: str,
-        receipts: Sequence[Receipt],
+        keyed: KeyedBilling,
         error: Exception | None,
         error_of: ErrorOf,
         *,
         quota: DocumentQuota,
     ) -> bool:
-        """Store the ended response with the `receipts` of its job; return false if the run is lost.
+        """Store the ended response with the receipts of its job, once that is stored; return false if the run is lost.
 
         Its output is paid for, so it is counted beyond the project's quota too.
         """
@@ -199,7 +200,8 @@ class BackgroundRun:
             await quota.release(self.document.owner, counted - size)
             counted = size
             try:
-                self.ended = await runs.finish(self.id, runner, content, size, receipts)
+                await keyed.wait_for_jobs()
+                self.ended = await runs.finish(self.id, runner, content, size, keyed.receipts)
                 self.lost = not self.ended
                 if self.lost and is_certain:
                     await quota.release(self.document.owner, size - self.document.size)

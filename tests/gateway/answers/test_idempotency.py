@@ -72,6 +72,27 @@ async def test_a_stored_response_is_replayed(set_stage: SetStage, path: str, str
     assert len(stage.worker.jobs) == 1
 
 
+async def test_a_response_is_stored_after_its_job(set_stage: SetStage) -> None:
+    stage = await set_stage()
+
+    async def unwritten(worker: ScriptedWorker, job: Job) -> None:
+        stage.billing.unwritten.add(job.id)
+        await count(worker, job)
+
+    stage.worker.script = unwritten
+    asking = asyncio.create_task(ask(stage))
+    await eventually(lambda: any(running.received for running in stage.gateway.idempotent._running.values()))
+    await asyncio.sleep(0.05)  # a response that does not wait is stored by now
+    (record,) = stage.idempotency.records.values()
+    assert record.answer is None
+    stage.billing.unwritten.clear()
+    assert (await asking).status_code == 200
+    await settled(stage)
+    (record,) = stage.idempotency.records.values()
+    assert record.answer is not None
+    assert len(record.answer.receipts) == 1
+
+
 async def test_twenty_concurrent_requests_with_a_key_run_one_job(set_stage: SetStage) -> None:
     stage = await set_stage()
     answers = await asyncio.gather(*(ask(stage) for _ in range(20)))

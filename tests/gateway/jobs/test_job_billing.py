@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace as replace_hold
 from typing import Any
 
@@ -314,6 +314,9 @@ class RecordingPort:
 
     async def reserve(self, principal: Principal, holds: Sequence[HoldRequest]) -> None:
         """Hold nothing."""
+
+    async def flush_jobs(self, jobs: Collection[str]) -> None:
+        raise AssertionError(jobs)
 
     def submit_receipt(self, receipt: Receipt) -> asyncio.Event:
         self.receipts.append(receipt)

@@ -14,6 +14,9 @@ class Withheld:
         self.receipts = [receipt]
         self.order = order
 
+    async def wait_for_jobs(self) -> None:
+        self.order.append("jobs")
+
     def submit(self, *, pays: bool) -> None:
         self.order.append(f"submit {pays}")
 
@@ -29,5 +32,8 @@ async def test_all_receipts_are_submitted_before_a_confirm_is_awaited(pays: bool
         keyed.withhold(Withheld(RECEIPT, order))
     assert keyed.receipts == [RECEIPT, RECEIPT]
     assert order == []
+    await keyed.wait_for_jobs()
+    assert order == ["jobs"] * 2
+    order.clear()
     await keyed.settle(3.0, pays=pays)
     assert order == [f"submit {pays}"] * 2 + ["wait 3.0"] * 2

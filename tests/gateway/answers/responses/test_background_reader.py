@@ -13,6 +13,7 @@ from gateway.answers.responses.background import BackgroundResponses
 from gateway.answers.responses.background_reader import BackgroundReader
 from gateway.answers.responses.background_run import BackgroundRun
 from gateway.errors import ClientDisconnected
+from gateway.jobs.keyed_billing import KeyedBilling
 from stored_objects.documents.runs import LogGroup
 from tests.gateway.answers.responses.client import ID, EventClient, deltas
 from tests.gateway.answers.responses.runs import ADDRESS, OWNER, RUNNER, StoredRun
@@ -65,7 +66,7 @@ async def write(stored: StoredRun, run: BackgroundRun, *groups: int) -> None:
 
 async def end(stored: StoredRun, run: BackgroundRun, error: Exception | None = None) -> None:
     run.used(Generated().generation)
-    assert await run.store_end(stored.runs, RUNNER, [], error, error_of, quota=stored.quota)
+    assert await run.store_end(stored.runs, RUNNER, KeyedBilling(ID), error, error_of, quota=stored.quota)
     run.changed()
 
 

@@ -14,6 +14,7 @@ from gateway.answers.responses import background_run as module
 from gateway.answers.responses.background_run import BackgroundRun, LogWriter, decoded, encoded, events_of
 from gateway.errors import ClientDisconnected
 from gateway.jobs.generation import Generation
+from gateway.jobs.keyed_billing import KeyedBilling
 from router.messages import Delta, Receipt, Usage
 from router.producer.errors import DeadlinePassed
 from stored_objects.documents.runs import LogGroup
@@ -113,7 +114,7 @@ async def test_a_process_that_has_lost_the_run_adds_nothing_to_the_log() -> None
     assert run.lost
     assert [type(each) for each in generated.abandoned] == [ClientDisconnected]
     assert await logged(stored) == []
-    assert not await run.store_end(stored.runs, RUNNER, [], None, error_of, quota=stored.quota)
+    assert not await run.store_end(stored.runs, RUNNER, KeyedBilling(ID), None, error_of, quota=stored.quota)
     assert (await stored.response())["status"] == "queued"
 
 
@@ -132,7 +133,7 @@ async def test_a_successor_continues_after_the_log() -> None:
         assert generated.delivered == successor.recovered
         successor.add(ANSWER[2:])
         successor.used(generated.generation)
-        assert await successor.store_end(stored.runs, RUNNER, [], None, error_of, quota=stored.quota)
+        assert await successor.store_end(stored.runs, RUNNER, KeyedBilling(ID), None, error_of, quota=stored.quota)
     assert [each.text for each in await logged(stored)] == ["a", "b", "c"]
     ended = await stored.response()
     assert (ended["status"], ended["output"][0]["content"][0]["text"]) == ("completed", "abc")
@@ -205,7 +206,7 @@ async def test_the_end_is_stored_with_its_reason(
     run.add(ANSWER if finished else ANSWER[:1])
     run.used(Generated(finished=finished).generation)
     async with writing(stored.log):
-        assert await run.store_end(stored.runs, RUNNER, [], error, error_of, quota=stored.quota)
+        assert await run.store_end(stored.runs, RUNNER, KeyedBilling(ID), error, error_of, quota=stored.quota)
     assert run.ended
     ended = await stored.response()
     assert (ended["status"], ended.get("usage", {}).get("output_tokens")) == (status, tokens)
@@ -219,7 +220,7 @@ async def test_the_end_is_tried_again_and_without_output_if_it_is_too_large() ->
     run = stored.run()
     run.used(Generated().generation)
     runs.failures = [StoreUnavailable("away"), RecordRefused("too large")]
-    assert await run.store_end(runs, RUNNER, [], None, error_of, quota=stored.quota)
+    assert await run.store_end(runs, RUNNER, KeyedBilling(ID), None, error_of, quota=stored.quota)
     ended = await stored.response()
     assert (ended["status"], ended["output"], ended["usage"]["output_tokens"]) == ("completed", [], 3)
 
@@ -228,7 +229,7 @@ async def test_the_end_is_stored_by_the_holder_only() -> None:
     stored = await StoredRun().begin()
     run = stored.run()
     stored.hold("gateway-2")
-    assert not await run.store_end(stored.runs, RUNNER, [], None, error_of, quota=stored.quota)
+    assert not await run.store_end(stored.runs, RUNNER, KeyedBilling(ID), None, error_of, quota=stored.quota)
     assert (run.ended, run.lost) == (False, True)
     assert (await stored.response())["status"] == "queued"
 
