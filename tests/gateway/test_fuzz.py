@@ -1,7 +1,7 @@
 """Requests drawn from our own OpenAPI document, right and wrong ones, at a gateway with scripted workers.
 
-Checked of each answer: no 5xx, the error body of the route's API, answers as described, streams that end. Draws are the same in
-every run.
+Checked of each answer: no 5xx, the error body of the route's API, answers as described, streams that end. Draws are
+the same in every run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The end of reasoning is found and forced by a choice's own tokens only, however the tokens are split into portions."""
+"""The end of reasoning is found and forced by a choice's own tokens only, however these are split into portions."""
 
 from __future__ import annotations
 
