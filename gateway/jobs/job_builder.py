@@ -77,7 +77,7 @@ def build_chat_job(
 ) -> Job:
     """Build the job of a chat completion with the files of its `images`; the job's id is the answer's id."""
     search = body.search
-    job = _job(f"chatcmpl-{uuid.uuid4().hex}", chat_prompt(body, images), body, admitted, origin)
+    job = _generation_job(f"chatcmpl-{uuid.uuid4().hex}", chat_prompt(body, images), body, admitted, origin)
     if search is None:
         return job
     return msgspec.structs.replace(job, search=_search(search, job, admitted, origin))
@@ -112,7 +112,7 @@ def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, or
     """
     first = f"cmpl-{uuid.uuid4().hex}"
     return [
-        _job(
+        _generation_job(
             f"{first}-{number}" if number else first,
             TextPrompt(prompt, body.suffix or "") if isinstance(prompt, str) else TokenPrompt(prompt),
             body,
@@ -125,73 +125,49 @@ def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, or
 
 def build_embedding_job(body: EmbeddingRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
     """Build the one job that embeds all inputs of a request, in order."""
-    return Job(
-        id=f"embd-{uuid.uuid4().hex}",
-        model=admitted.model.name,
-        tenant=admitted.principal.tenant,
-        requester=admitted.principal.requester,
-        reply_to=origin.gateway_id,
-        created=time.time(),
-        deadline=origin.deadline,
-        begin_by=min(admitted.begin_by, origin.deadline),
-        prompt=EmbeddingPrompt(inputs=list(body.input), dimensions=body.dimensions),
+    return _job(
+        f"embd-{uuid.uuid4().hex}",
+        EmbeddingPrompt(inputs=list(body.input), dimensions=body.dimensions),
+        admitted,
+        origin,
         sampling=SamplingParams(seed=0),
-        service_class=admitted.service_class,
     )
 
 
 def build_score_job(prompt: ScorePrompt, truncation: int | None, admitted: AdmittedRequest, origin: Origin) -> Job:
     """Build the one job that scores all candidates of a request; the job's id is the answer's id."""
-    return Job(
-        id=f"score-{uuid.uuid4().hex}",
-        model=admitted.model.name,
-        tenant=admitted.principal.tenant,
-        requester=admitted.principal.requester,
-        reply_to=origin.gateway_id,
-        created=time.time(),
-        deadline=origin.deadline,
-        begin_by=min(admitted.begin_by, origin.deadline),
-        prompt=prompt,
+    return _job(
+        f"score-{uuid.uuid4().hex}",
+        prompt,
+        admitted,
+        origin,
         sampling=SamplingParams(seed=0),
         text=TextOptions(truncate_prompt_tokens=truncation),
-        service_class=admitted.service_class,
         cache_salt=admitted.principal.cache_salt,
     )
 
 
 def build_tokenisation_job(prompt: TokenisationPrompt, admitted: AdmittedRequest, origin: Origin) -> Job:
     """Build the job that tokenises a prompt, or decodes token ids."""
-    return Job(
-        id=f"tok-{uuid.uuid4().hex}",
-        model=admitted.model.name,
-        tenant=admitted.principal.tenant,
-        requester=admitted.principal.requester,
-        reply_to=origin.gateway_id,
-        created=time.time(),
-        deadline=origin.deadline,
-        begin_by=min(admitted.begin_by, origin.deadline),
-        prompt=prompt,
+    return _job(
+        f"tok-{uuid.uuid4().hex}",
+        prompt,
+        admitted,
+        origin,
         sampling=SamplingParams(seed=0),
-        service_class=admitted.service_class,
     )
 
 
 def build_image_job(body: ImageRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
     """Build the one job that draws all images of a request, in the model's default size if none is requested."""
     size = admitted.model.image_sizes[0] if body.size is None or body.size == AUTO_SIZE else body.size
-    return Job(
-        id=f"img-{uuid.uuid4().hex}",
-        model=admitted.model.name,
-        tenant=admitted.principal.tenant,
-        requester=admitted.principal.requester,
-        reply_to=origin.gateway_id,
-        created=time.time(),
-        deadline=origin.deadline,
-        begin_by=min(admitted.begin_by, origin.deadline),
-        prompt=ImagePrompt(prompt=body.prompt, size=size),
+    return _job(
+        f"img-{uuid.uuid4().hex}",
+        ImagePrompt(prompt=body.prompt, size=size),
+        admitted,
+        origin,
         sampling=SamplingParams(seed=_seed(body.seed)),
         n=_or(body.n, 1),
-        service_class=admitted.service_class,
     )
 
 
@@ -205,23 +181,17 @@ def build_tool_call_job(name: str, arguments: dict[str, Any], admitted: Admitted
         messages=[{"role": "user", "content": question}],
         own_tool_call=OwnToolCall(name=name, arguments=arguments),
     )
-    return Job(
-        id=f"call-{uuid.uuid4().hex}",
-        model=admitted.model.name,
-        tenant=admitted.principal.tenant,
-        requester=admitted.principal.requester,
-        reply_to=origin.gateway_id,
-        created=time.time(),
-        deadline=origin.deadline,
-        begin_by=min(admitted.begin_by, origin.deadline),
-        prompt=prompt,
+    return _job(
+        f"call-{uuid.uuid4().hex}",
+        prompt,
+        admitted,
+        origin,
         sampling=SamplingParams(seed=_seed(None)),
-        service_class=admitted.service_class,
         cache_salt=admitted.principal.cache_salt,
     )
 
 
-def _job(job_id: str, prompt: Prompt, body: GenerationRequest, admitted: AdmittedRequest, origin: Origin) -> Job:
+def _job(job_id: str, prompt: Prompt, admitted: AdmittedRequest, origin: Origin, **options: Any) -> Job:
     return Job(
         id=job_id,
         model=admitted.model.name,
@@ -232,6 +202,19 @@ def _job(job_id: str, prompt: Prompt, body: GenerationRequest, admitted: Admitte
         deadline=origin.deadline,
         begin_by=min(admitted.begin_by, origin.deadline),
         prompt=prompt,
+        service_class=admitted.service_class,
+        **options,
+    )
+
+
+def _generation_job(
+    job_id: str, prompt: Prompt, body: GenerationRequest, admitted: AdmittedRequest, origin: Origin
+) -> Job:
+    return _job(
+        job_id,
+        prompt,
+        admitted,
+        origin,
         sampling=_sampling(body, origin),
         text=TextOptions(
             stop=body.stop_strings,
@@ -243,7 +226,6 @@ def _job(job_id: str, prompt: Prompt, body: GenerationRequest, admitted: Admitte
         ),
         grammar=grammar_of(body.response_format, body.structured_outputs),
         n=body.candidates,
-        service_class=admitted.service_class,
         cache_salt=_salt(admitted.principal, body.cache_salt),
     )
 
