@@ -6,7 +6,7 @@ Errors of other packages get the table's message, because theirs is not meant fo
 from __future__ import annotations
 
 import math
-import random
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -242,7 +242,7 @@ def error_headers(error: Exception) -> dict[str, str]:
         headers |= _retry_headers(error.wait)
     retry_after = getattr(error, "retry_after", None) or response.retry_after
     if retry_after is not None and response.retry_until is not None:
-        retry_after = random.randint(retry_after, response.retry_until)  # noqa: S311 - no secret
+        retry_after += secrets.randbelow(response.retry_until - retry_after + 1)
     if retry_after is not None:
         headers["retry-after"] = str(min(retry_after, errors.MAX_RETRY_AFTER))
     if response.should_retry is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
+import secrets
 from collections.abc import Sequence
 
 import structlog
@@ -33,7 +33,7 @@ class DocumentSweeper:
             except StoreUnavailable as error:
                 _log.warning("a sweep of project documents ended early", reason=str(error))
             # Gateways that start together do not sweep together.
-            await asyncio.sleep(INTERVAL * random.uniform(0.5, 1.5))  # noqa: S311
+            await asyncio.sleep(INTERVAL * secrets.SystemRandom().uniform(0.5, 1.5))
 
     async def sweep(self) -> int:
         """Erase all expired documents, and return their number.

@@ -37,8 +37,12 @@ from tests.fakes.counting_text import counting_ready
 READY = counting_ready(slots=4, max_model_len=64)
 
 
+ENDLESS, KILLS = 1_000_098, 1_000_099
+"""Tokens of a prompt whose step does not end, and that kill the process. Larger than any that another test sends."""
+
+
 class EchoEngine:
-    """Returns each request's prompt, a token per step; a token of 98 never ends its step, and 99 kills the process."""
+    """Returns each request's prompt, a token per step; does not end a step at `ENDLESS`, dies of a first `KILLS`."""
 
     def __init__(self) -> None:
         self.left: dict[str, list[int]] = {}
@@ -48,7 +52,7 @@ class EchoEngine:
         return READY
 
     def add(self, request: GenerationRequest) -> None:
-        if request.prompt_ids[0] == 99:
+        if request.prompt_ids[0] == KILLS:
             os.kill(os.getpid(), signal.SIGKILL)
         self.left[request.id] = list(request.prompt_ids)
 
@@ -71,7 +75,7 @@ class EchoEngine:
     def _next(self, request: str) -> TokenEvent:
         ids = self.left[request]
         token = ids.pop(0)
-        if token == 98:
+        if token == ENDLESS:
             time.sleep(600)
         if not ids:
             del self.left[request]
@@ -175,7 +179,7 @@ async def test_an_abort_of_the_last_request_is_followed_by_a_report() -> None:
 
 async def test_a_crashed_child_is_detected_and_can_be_restarted() -> None:
     async with echoing() as engine:
-        engine.submit(request("poison", [99]))
+        engine.submit(request("poison", [KILLS]))
         with pytest.raises(EngineDied, match="signal 9"):
             await asyncio.wait_for(ids_until_done(engine, {"poison"}), 10)
         with pytest.raises(EngineDied):
@@ -226,7 +230,7 @@ async def test_two_engines_of_a_process_answer_their_own_requests() -> None:
 
 async def test_a_crash_ends_both_engines_is_blamed_on_one_and_followed_by_one_start() -> None:
     async with echoing_pair() as (first, second), asyncio.timeout(20):
-        first.submit(request("poison", [99]))
+        first.submit(request("poison", [KILLS]))
         with pytest.raises(EngineDied) as at_fault:
             await ids_until_done(first, {"poison"})
         await first.start()
@@ -243,7 +247,7 @@ async def test_a_crash_ends_both_engines_is_blamed_on_one_and_followed_by_one_st
 
 async def test_the_planned_end_of_an_engine_is_not_blamed_on_the_requests_of_another() -> None:
     async with echoing_pair() as (first, second), asyncio.timeout(20):
-        second.submit(request("a", [1, 98]))
+        second.submit(request("a", [1, ENDLESS]))
         async for report in second.reports():
             if report.events:
                 break
