@@ -12,13 +12,18 @@ from hashlib import sha256
 from inference_worker.engine.sequence import Sequence
 
 
+def hash_before(sequence: Sequence, index: int) -> bytes:
+    """Return the chained hash of the tokens before block `index` of a sequence that has the hashes of these blocks."""
+    return sequence.block_hashes[index - 1] if index else sha256(sequence.salt.encode()).digest()
+
+
 def extend_hashes(sequence: Sequence, count: int, block_size: int) -> None:
     """Compute the hashes that `sequence.block_hashes` lacks for its first `count` blocks, and append them.
 
     Each of these blocks must be full of known tokens; `block_size` is a block's number of tokens.
     """
     hashes = sequence.block_hashes
-    parent = hashes[-1] if hashes else sha256(sequence.salt.encode()).digest()
+    parent = hash_before(sequence, len(hashes))
     for index in range(len(hashes), count):
         tokens = sequence.token_ids[index * block_size : (index + 1) * block_size]
         parent = sha256(parent + tokens.tobytes()).digest()

@@ -18,14 +18,15 @@ from torch import nn
 
 from inference_worker.engine.attention.registry import create_attention
 from inference_worker.engine.attention_backend import AttentionBackend, StepAttention
-from inference_worker.engine.batch import ScheduledSequence
+from inference_worker.engine.batch import BlockCopy, ScheduledSequence
 from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.execution.cache_allocation import allocate_cache
 from inference_worker.engine.execution.step_inputs import build_inputs
 from inference_worker.engine.input_batches.engine import CPU_BATCH_TOKENS
 from inference_worker.engine.kv_cache import KVCacheShape
 from inference_worker.engine.scheduling.memory_pool import MemoryPool
-from inference_worker.engine.scoring.score_bank import ScoreBank, scored_prefix
+from inference_worker.engine.scheduling.prefix_cache import hash_before
+from inference_worker.engine.scoring.score_bank import ScoreBank, scored_beginning, scored_prefix
 from inference_worker.engine.sequence import Sequence
 from inference_worker.engine_protocol import EngineLoad, Ready, RequestFailed, ScoreEvent, ScoreInput, ScoreRequest
 from inference_worker.errors import ModelError
@@ -116,6 +117,8 @@ class AnswerScoringEngine:
         self._waiting: OrderedDict[str, deque[_Pending]] = OrderedDict()
         """Waiting inputs by request; the request whose turn it is comes first."""
         self._running: list[_Pending] = []
+        self._copies: list[BlockCopy] = []
+        """Blocks to copy before the next step is computed."""
         self._failures: list[RequestFailed] = []
         self._tokens = self._cached = self._steps = self._step_tokens = 0
 
@@ -197,6 +200,7 @@ class AnswerScoringEngine:
         entries = self._plan()
         self._steps += 1
         self._step_tokens += sum(entry.count for _, entry in entries)
+        self._copy_blocks()
         self._compute(entries)
         complete = [each for each in self._running if each.sequence.computed == len(each.input.ids)]
         for each in complete:
@@ -230,19 +234,18 @@ class AnswerScoringEngine:
             while request in self._waiting and len(self._running) < self._settings.max_num_seqs:
                 pending = self._waiting[request][0]
                 sequence = pending.sequence
-                prefix, known = scored_prefix(
-                    self._bank,
-                    sequence,
-                    self._blocks.find_prefix(sequence),
-                    pending.input.positions,
-                    self._settings.block_size,
-                )
+                size, positions = self._settings.block_size, pending.input.positions
+                prefix, known = scored_prefix(self._bank, self._blocks.find_prefix(sequence), positions, size)
                 following = sequence.block_hashes[len(prefix) : len(prefix) + 1]
                 if not self._blocks.can_admit(sequence, prefix) or not computing.isdisjoint(following):
                     break
+                source, count, more = scored_beginning(self._bank, sequence, len(prefix), positions, size)
                 self._blocks.adopt(sequence, prefix)
                 self._blocks.extend(sequence, len(pending.input.ids))
-                pending.logits = known
+                if count:
+                    sequence.computed += count
+                    self._copies.append(BlockCopy(source, sequence.block_table[len(prefix)]))
+                pending.logits = known | more
                 computing.update(_unpublished(sequence))
                 self._tokens += len(pending.input.ids)
                 self._cached += sequence.computed
@@ -266,6 +269,16 @@ class AnswerScoringEngine:
         return _ScheduledInput(pending.sequence, start, count, rows=rows)
 
     # --- Compute ------------------------------------------------------------------------------------
+
+    def _copy_blocks(self) -> None:
+        """Copy the cached blocks whose first tokens admitted inputs reuse; all are read before any is written."""
+        if self._copies:
+            source, target = (
+                torch.tensor(blocks, device=self._device)
+                for blocks in zip(*((each.source, each.target) for each in self._copies), strict=True)
+            )
+            self._attention.cache.copy_blocks(source, target)
+            self._copies.clear()
 
     def _compute(self, entries: list[tuple[_Pending, _ScheduledInput]]) -> None:
         """Compute a step; if it fails, compute each entry alone, so that only the faulty requests fail."""
@@ -307,12 +320,14 @@ class AnswerScoringEngine:
         """Record the computed tokens and their logits, and publish full blocks with the logits in them."""
         sequence, size = pending.sequence, self._settings.block_size
         pending.logits.update((entry.start + row, logit) for row, logit in zip(entry.rows, logits, strict=True))
-        first = sequence.published
         sequence.computed = entry.start + entry.count
         self._blocks.publish(sequence)
-        for position, logit in pending.logits.items():
-            if first <= position // size < sequence.published:
-                self._bank.store(sequence.block_hashes[position // size], position, logit)
+        for index in range(entry.start // size, self._blocks.blocks_for(sequence.computed)):
+            block, start, end = sequence.block_table[index], index * size, min(index * size + size, sequence.computed)
+            if index < sequence.published and self._bank.match([sequence.block_hashes[index]]) != [block]:
+                continue  # another block has the same tokens
+            read = {each: logit for each, logit in pending.logits.items() if start <= each < end}
+            self._bank.store(block, hash_before(sequence, index), sequence.token_ids[start:end], read)
 
     def _event(self, pending: _Pending) -> list[ScoreEvent]:
         """Return the event of a complete input; fail its request if a score is not finite."""

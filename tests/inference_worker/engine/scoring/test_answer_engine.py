@@ -20,6 +20,8 @@ from tests.inference_worker.scoring.scores import Scores, load
 QUESTION = "What is 2 + 2 * 3? Explain each step of your calculation, please."
 STEPS = ["Multiply first: 2 * 3 is 6.", "Then add: 2 + 6 is 8.", "So the answer is 8."]
 BLOCK = 4
+AFTER_STEPS = 2
+"""Tokens that the chat template puts after an answer's last step, in whose place a grown answer has its next step."""
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ async def test_an_answer_that_grew_by_a_step_costs_that_step(folder: Path) -> No
         grown += await scores([QUESTION], [STEPS[:count]])
         (whole,) = (await scores.prepared(ScorePrompt(contexts=[QUESTION], candidates=[STEPS[:count]]))).inputs
         new = computed(scores) - before
-        assert new <= len(whole.ids) - length + BLOCK, "at most the new tokens and those of a partial block"
+        assert new <= len(whole.ids) - length + AFTER_STEPS, "the new tokens, and those that end every answer"
         before, length = computed(scores), len(whole.ids)
     assert close(grown, alone)
     assert scores.engine.load().kv_blocks_used == 0
@@ -71,7 +73,8 @@ async def test_candidates_share_their_conversation(folder: Path) -> None:
     shared = next(
         place for place, ids in enumerate(zip(*(each.ids for each in inputs), strict=False)) if len(set(ids)) > 1
     )
-    assert computed(scores) <= sum(lengths) - 7 * (shared - BLOCK)
+    first = len(inputs[0].ids)
+    assert computed(scores) <= first + sum(each - shared for each in lengths[1:])
     load_ = scores.engine.load()
     assert load_.prefix_cache_hits == load_.prefix_cache_queries - load_.step_tokens
 
@@ -102,7 +105,18 @@ async def test_a_small_cache_evicts_scores_with_their_blocks(folder: Path) -> No
         assert close(await small([QUESTION], candidates), large)
     engine = engine_of(small)
     assert sum(map(len, engine._bank._logits.values())) <= 40 * BLOCK
-    assert set(engine._bank._logits) <= set(engine._bank._block_of)
+    assert set(engine._bank._logits) <= set(engine._bank._before)
+    assert {block for each in engine._bank._following.values() for block in each} == set(engine._bank._before)
+
+
+async def test_answers_that_part_within_a_block_do_not_change_one_another(folder: Path) -> None:
+    words = ["six", "six and", "six and two", "seven", "six or", "six", "eight and"]
+    candidates: list[str | list[str]] = [[STEPS[0], f"It is {each}."] for each in [*words, *reversed(words)]]
+    alone = [(await scores_of(folder)([QUESTION], [each]))[0] for each in candidates]
+    together = scores_of(folder, num_kv_blocks=64)
+    for _ in range(2):
+        assert close(await together([QUESTION], candidates), alone)
+        assert close([(await together([QUESTION], [each]))[0] for each in candidates], alone)
 
 
 async def test_requests_take_turns_and_cancelled_ones_free_their_blocks(folder: Path) -> None:
