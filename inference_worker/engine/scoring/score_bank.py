@@ -118,7 +118,7 @@ def scored_beginning(
     start = index * block_size
     tokens = sequence.token_ids[start : min(start + block_size, len(sequence.token_ids) - 1)]
     block, count = bank.find_beginning(hash_before(sequence, index), tokens)
-    known, found = bank.logits(block), {}
+    known, found = bank.logits(block), dict[int, float]()
     for position in positions:
         if start <= position < start + count:
             if position not in known:
