@@ -24,6 +24,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FIRST_PARTY = {"gateway", "router", "inference_worker", "auth_billing", "chat_ui", "proxy", "infra", "runtime"} | {
     "assistant",
     "stored_objects",
+    "documents",
 }
 SERVICES = ("gateway", "billing", "worker", "proxy", "assistant")
 ABILITIES = ("images", "s3")

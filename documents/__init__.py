@@ -1,0 +1,1 @@
+"""Documents as text: parsing of files, passages for search, and their indexes."""
