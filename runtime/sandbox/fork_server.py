@@ -16,9 +16,11 @@ from contextlib import aclosing, suppress
 import msgspec
 
 from runtime.sandbox import interpreter
+from runtime.sandbox.child import NO_SOURCE
 from runtime.sandbox.exchange import PIECE, exchange
 from runtime.sandbox.fork_server_main import MAX_COMMAND_BYTES, ChildEnded, Command, KillChild, StartChild
 from runtime.sandbox.limits import WorkFailed, WorkLimits
+from runtime.sandbox.process import open_for_reading
 
 IDLE_SECONDS = 300.0
 """Seconds without work after which the process ends; the next work starts it again."""
@@ -44,10 +46,12 @@ class ForkServer:
         """Process id of the fork server's running process; `None` while it does not run."""
         return self._server.pid if self._server is not None and self._server.alive else None
 
-    async def run(self, limits: WorkLimits, order: bytes = b"") -> AsyncGenerator[bytes, None]:
+    async def run(
+        self, limits: WorkLimits, order: bytes = b"", source: int = NO_SOURCE
+    ) -> AsyncGenerator[bytes, None]:
         """Run one piece of work, with input `order`, in a confined child; yield its messages.
 
-        Close the iterator to cancel it.
+        Close the iterator to cancel it. `source` is the descriptor of an open file, as in `process.run`.
 
         Raises:
             SandboxUnavailable: this machine can't confine processes.
@@ -61,7 +65,7 @@ class ForkServer:
         try:
             if self._server is None or not self._server.alive:
                 self._server = _Server(self._work)
-            child = await self._server.start_child(limits)
+            child = await self._server.start_child(limits, source)
             async with aclosing(exchange(child, limits, order)) as messages:
                 async for message in messages:
                     yield message
@@ -100,8 +104,10 @@ class _Server:
         """Process id of the fork server."""
         return self._process.pid
 
-    async def start_child(self, limits: WorkLimits) -> _Child:
+    async def start_child(self, limits: WorkLimits, source: int) -> _Child:
         """Have the fork server fork a child confined to `limits`; return the child, connected to its pipes.
+
+        The child gets the file `source`, a descriptor or `NO_SOURCE`, for reading.
 
         Raises:
             WorkFailed: the fork server's process has ended.
@@ -112,16 +118,19 @@ class _Server:
         number = self._number
         command = StartChild(number, limits.memory_bytes, limits.cpu_seconds, limits.busy_seconds)
         child = self._children[number] = _Child(self, number)
+        files = [order_end, output_end]
         try:
+            if source != NO_SOURCE:
+                files.append(open_for_reading(source))
             await child.connect(order, output)
-            self.send(command, order_end, output_end)
+            self.send(command, *files)
         except BaseException:
             self._children.pop(number, None)
             child.abandon()
             raise
         finally:
-            os.close(order_end)
-            os.close(output_end)
+            for each in files:
+                os.close(each)
         return child
 
     def send(self, command: Command, *files: int) -> None:

@@ -36,7 +36,10 @@ machine did not run is not."""
 
 
 class StartChild(msgspec.Struct, tag="start", frozen=True):
-    """Command: fork a child. The message brings the reading end of its order and the writing end of its output."""
+    """Command: fork a child.
+
+    The message brings the reading end of its order, the writing end of its output and perhaps the file it may read.
+    """
 
     number: int
     memory_bytes: int
@@ -116,22 +119,22 @@ class _Server:
 
     def _receive(self) -> bool:
         """Obey the next command; return whether there was one."""
-        message, files, _, _ = socket.recv_fds(self._commands, MAX_COMMAND_BYTES, 2)
+        message, files, _, _ = socket.recv_fds(self._commands, MAX_COMMAND_BYTES, 3)
         if not message:
             return False
         command = self._decoder.decode(message)
         if isinstance(command, StartChild):
-            self._start(command, files[0], files[1])
+            self._start(command, files)
         elif (child := self._children.get(command.number)) is not None:
             os.kill(child.pid, signal.SIGKILL)
         return True
 
-    def _start(self, command: StartChild, order: int, output: int) -> None:
+    def _start(self, command: StartChild, files: list[int]) -> None:
         pid = os.fork()
         if not pid:
-            _run_child(self._function, command, order, output)
-        os.close(order)
-        os.close(output)
+            _run_child(self._function, command, *files)
+        for each in files:
+            os.close(each)
         self._children[command.number] = _Child(pid, command.number, command, time.monotonic())
 
     def _report_ended(self) -> None:
@@ -161,7 +164,7 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _run_child(function: Work, command: StartChild, order: int, output: int) -> None:
+def _run_child(function: Work, command: StartChild, order: int, output: int, source: int = STDIN) -> None:
     """Run the work in the child process, and exit."""
     status = 1
     try:
@@ -169,8 +172,8 @@ def _run_child(function: Work, command: StartChild, order: int, output: int) -> 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.dup2(order, STDIN)
         os.dup2(output, STDOUT)
-        confine(Limits(command.memory_bytes, command.cpu_seconds), [STDIN, STDOUT])
-        run_work(function, STDIN)
+        confine(Limits(command.memory_bytes, command.cpu_seconds), {STDIN, STDOUT, source})
+        run_work(function, source)
         status = 0
     except MemoryError:
         status = OUT_OF_MEMORY

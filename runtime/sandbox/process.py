@@ -31,7 +31,7 @@ async def run(
         LimitExceeded: the work exceeded one of `limits`; messages before are complete.
         WorkFailed: the work raised an exception or crashed.
     """
-    read_only = source if source == NO_SOURCE else os.open(f"/proc/self/fd/{source}", os.O_RDONLY | os.O_CLOEXEC)
+    read_only = source if source == NO_SOURCE else open_for_reading(source)
     try:
         process = await _start(work, limits, read_only)
     finally:
@@ -40,6 +40,11 @@ async def run(
     async with aclosing(exchange(process, limits, order)) as messages:
         async for message in messages:
             yield message
+
+
+def open_for_reading(descriptor: int) -> int:
+    """Open the file of an open descriptor anew, so that it can only be read, from its start; return the descriptor."""
+    return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 async def _start(work: str, limits: WorkLimits, source: int) -> Process:

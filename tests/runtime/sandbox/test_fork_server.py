@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import psutil
 import pytest
 
+from runtime.sandbox.child import NO_SOURCE
 from runtime.sandbox.fork_server import ForkServer
 from runtime.sandbox.limits import LimitExceeded, WorkFailed, WorkLimits
 from tests.fakes.hostile_work import ATTACKS
@@ -18,10 +20,10 @@ from tests.fakes.hostile_work import ATTACKS
 LIMITS = WorkLimits(64 * 2**20, cpu_seconds=20.0, output_bytes=2**24, message_bytes=2**24, wait_seconds=60.0)
 
 
-async def messages(name: str, limits: WorkLimits = LIMITS, order: bytes = b"") -> list[bytes]:
+async def messages(name: str, limits: WorkLimits = LIMITS, order: bytes = b"", source: int = NO_SOURCE) -> list[bytes]:
     server = ForkServer(f"tests.fakes.hostile_work:{name}")
     try:
-        return [each async for each in server.run(limits, order)]
+        return [each async for each in server.run(limits, order, source)]
     finally:
         server.close()
 
@@ -46,9 +48,23 @@ async def test_one_process_serves_many_orders(echo: ForkServer) -> None:
     assert echo.pid == first
 
 
-@pytest.mark.parametrize("name", [each for each in ATTACKS if each != "write to its source"])
+async def test_work_gets_its_source_from_its_start(echo: ForkServer) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(b"x" * 2**20)
+        file.flush()
+        for _ in range(2):
+            assert [each async for each in echo.run(LIMITS, b"y", file.fileno())] == [b"y", b"x" * 2**20]
+
+
+@pytest.mark.parametrize("name", ATTACKS)
 async def test_work_can_not(name: str) -> None:
-    assert await messages("attack", order=name.encode()) == [b"PermissionError"]
+    with tempfile.TemporaryFile() as file:
+        file.write(b"source")
+        file.flush()
+        [refused] = await messages("attack", order=name.encode(), source=file.fileno())
+        file.seek(0)
+        assert file.read() == b"source"
+    assert refused == (b"OSError" if name == "write to its source" else b"PermissionError")  # it is open for reading
 
 
 async def test_work_has_no_environment_and_no_other_files(monkeypatch: pytest.MonkeyPatch) -> None:
