@@ -1,4 +1,4 @@
-"""Factories of `StoredObjects` (blobs in a folder or S3, documents in MongoDB) and of `StoredDocuments`."""
+"""Factories of `StoredObjects` (blobs in a folder or S3, documents in MongoDB), `StoredDocuments`, `VectorStores`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from stored_objects.store.byte_counts import MongoByteCounts
 from stored_objects.store.documents import MongoDocumentStore
 from stored_objects.store.indexes import create_indexes
 from stored_objects.store.objects import MongoObjectStore
+from stored_objects.store.passages import MongoPassages
 from stored_objects.store.response_runs import MongoResponseRuns
+from stored_objects.store.vector_stores import MongoVectorStores
+from stored_objects.vector_stores.vector_stores import VectorStores
 
 MIB = 2**20
 FOLDER = "blobs"
@@ -45,7 +48,11 @@ def stored_objects(
     records = MongoObjectStore(connection)
     quotas = StorageQuotas(
         MongoByteCounts(connection),
-        [records, *(MongoDocumentStore(connection, each) for each in documents.COLLECTIONS)],
+        [
+            records,
+            *(MongoDocumentStore(connection, each) for each in documents.COLLECTIONS),
+            MongoVectorStores(connection),
+        ],
         per_owner=settings.blobs_per_person_mib * MIB,
         per_project=settings.files_per_project_mib * MIB,
         per_organisation=settings.blobs_per_organisation_mib * MIB,
@@ -67,6 +74,14 @@ def stored_documents(settings: DocumentSettings, connection: StoreConnection, qu
     return StoredDocuments(
         completions, responses, conversations, MongoResponseRuns(connection), MongoBatchStore(connection), quota
     )
+
+
+def vector_stores(connection: StoreConnection, quota: DocumentQuota) -> VectorStores:
+    """Create the service of the installation's vector stores, whose passages `quota` counts.
+
+    Reads and writes nothing yet.
+    """
+    return VectorStores(MongoVectorStores(connection), MongoPassages(connection), quota)
 
 
 async def prepare(objects: StoredObjects, connection: StoreConnection) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auth_billing.store.connection import StoreConnection
-from stored_objects.store import batches, documents, objects
+from stored_objects.store import batches, documents, objects, passages, vector_stores
 
 
 async def create_indexes(connection: StoreConnection) -> None:
@@ -30,3 +30,21 @@ async def create_indexes(connection: StoreConnection) -> None:
     runs = connection.durable(documents.RESPONSES)
     await runs.create_index([("run.lease", 1)], sparse=True)
     await runs.create_index([("parent", 1), ("_id", 1)])
+    await _create_vector_store_indexes(connection)
+
+
+async def _create_vector_store_indexes(connection: StoreConnection) -> None:
+    collection = connection.durable(vector_stores.STORES)
+    await collection.create_index([("organisation", 1), ("project", 1), ("created", 1), ("_id", 1)])
+    await collection.create_index([("expires", 1)])
+    collection = connection.durable(vector_stores.FILES)
+    await collection.create_index([("vector_store", 1), ("created", 1), ("_id", 1)])
+    await collection.create_index([("vector_store", 1), ("batch", 1), ("state", 1)])
+    await collection.create_index([("vector_store", 1), ("change", 1)])
+    await collection.create_index([("change", 1)])
+    await collection.create_index([("state", 1), ("created", 1)])
+    await collection.create_index([("state", 1), ("passages", 1)])
+    await collection.create_index([("organisation", 1), ("project", 1), ("size", 1)])
+    await connection.durable(vector_stores.BATCHES).create_index([("vector_store", 1)])
+    await connection.durable(passages.SETS).create_index([("kept", 1)])
+    await connection.durable(passages.BLOCKS).create_index([("set", 1), ("_id", 1)])

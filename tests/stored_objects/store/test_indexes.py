@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auth_billing.store.connection import StoreConnection
-from stored_objects.store import batches, documents
+from stored_objects.store import batches, documents, passages, vector_stores
 from stored_objects.store.indexes import create_indexes
 from stored_objects.store.objects import COLLECTION
 
@@ -35,3 +35,25 @@ async def test_batches_are_listed_claimed_and_deleted_by_an_index(connection: St
     assert ["organisation", "project", "created", "_id"] in keys
     assert ["state", "created"] in keys
     assert [each["expireAfterSeconds"] for each in indexes.values() if each["key"][0][0] == "kept_until"] == [0]
+
+
+@pytest.mark.parametrize(
+    ("collection", "expected"),
+    [
+        (vector_stores.STORES, ["organisation", "project", "created", "_id"]),
+        (vector_stores.STORES, ["expires"]),
+        (vector_stores.FILES, ["vector_store", "created", "_id"]),
+        (vector_stores.FILES, ["vector_store", "change"]),
+        (vector_stores.FILES, ["change"]),
+        (vector_stores.FILES, ["state", "created"]),
+        (vector_stores.FILES, ["state", "passages"]),
+        (vector_stores.FILES, ["organisation", "project", "size"]),
+        (passages.SETS, ["kept"]),
+        (passages.BLOCKS, ["set", "_id"]),
+    ],
+)
+async def test_vector_stores_are_listed_imported_indexed_and_swept_by_an_index(
+    connection: StoreConnection, collection: str, expected: list[str]
+) -> None:
+    indexes = await connection.durable(collection).index_information()
+    assert expected in [[name for name, _ in each["key"]] for each in indexes.values()]

@@ -1,0 +1,107 @@
+"""Keeps sets of passages and their blocks in MongoDB.
+
+passage_sets    {_id: id, organisation, created, state, references: [file key, ...], kept, blocks, runner, lease}
+passage_blocks  {_id: "set/00000000", set, organisation, passages: MessagePack, vectors: binary}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document, to_document
+from documents.content import Passage
+from stored_objects.vector_stores.passages import PassageBlock, PassageSet, SetState
+
+SETS, BLOCKS = "passage_sets", "passage_blocks"
+"""Collections of sets of passages, and of their blocks."""
+_KEPT = {"state": {"$ne": SetState.ERASING.value}}
+_encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[Passage])
+
+
+class MongoPassages:
+    """MongoDB implementation of `vector_stores.passages.PassageStore`. Writes are journaled."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._sets = connection.durable(SETS)
+        self._blocks = connection.durable(BLOCKS)
+
+    async def keep(self, new: PassageSet, reference: str) -> PassageSet | None:
+        """Add a reference to a set in MongoDB, inserting the set first if need be; `None`: it is being erased."""
+        first = to_document(new, state=new.state.value, references=[reference], kept=1)
+        if not await self._sets.insert_if_absent(first):
+            absent = {"_id": new.id, **_KEPT, "references": {"$ne": reference}}
+            change = {"$push": {"references": reference}, "$inc": {"kept": 1}}
+            await self._sets.update_matching(absent, change)
+        return await self._sets.find_record(_set, {"_id": new.id, "references": reference, **_KEPT})
+
+    async def claim(self, id: str, runner: str, now: float, lease: float) -> bool:
+        """Give a set that is being built, and that no other process holds, to `runner` in MongoDB."""
+        free = {"$or": [{"runner": runner}, {"lease": {"$lte": now}}]}
+        query = {"_id": id, "state": SetState.BUILDING.value, **free}
+        return await self._sets.update_matching(query, {"$set": {"runner": runner, "lease": lease}})
+
+    async def written(self, id: str) -> int:
+        """Count the blocks of a set in MongoDB."""
+        return int(await self._blocks.count_documents({"set": id}))
+
+    async def add(self, organisation: str, block: PassageBlock) -> bool:
+        """Insert a block of a set into MongoDB, unless it is there; return false if the set is not being built."""
+        document = {
+            "_id": _block_id(block.set, block.number),
+            "set": block.set,
+            "organisation": organisation,
+            "passages": _encoder.encode(block.passages),
+            "vectors": block.vectors,
+        }
+        is_new = await self._blocks.insert_if_absent(document)
+        if await self._sets.find_one({"_id": block.set, "state": SetState.BUILDING.value}, {"_id": 1}) is not None:
+            return True
+        if is_new:  # an erasure of the set may have been before it
+            await self._blocks.delete_one({"_id": document["_id"]})
+        return False
+
+    async def finish(self, id: str, runner: str, blocks: int) -> bool:
+        """Make a set ready in MongoDB; return false if `runner` does not hold it."""
+        query = {"_id": id, "state": SetState.BUILDING.value, "runner": runner}
+        return await self._sets.update_matching(query, {"$set": {"state": SetState.READY.value, "blocks": blocks}})
+
+    async def read(self, organisation: str, id: str, start: int, limit: int) -> list[PassageBlock]:
+        """Read up to `limit` blocks of a set of an organisation from number `start` on from MongoDB, in order."""
+        query = {"set": id, "organisation": organisation, "_id": {"$gte": _block_id(id, start)}}
+        found = await self._blocks.find(query).sort("_id", 1).limit(limit).to_list(limit)
+        return [_block(each) for each in found]
+
+    async def release(self, id: str, reference: str) -> None:
+        """Remove a reference from a set in MongoDB, and erase the set if it was the last one."""
+        change = {"$pull": {"references": reference}, "$inc": {"kept": -1}}
+        await self._sets.update_matching({"_id": id, "references": reference}, change)
+        await self._erase_unkept({"_id": id}, 1)
+
+    async def erase_unkept(self, limit: int) -> int:
+        """Erase up to `limit` sets without references, and those whose erasure was interrupted, from MongoDB."""
+        return await self._erase_unkept({}, limit)
+
+    async def _erase_unkept(self, query: dict[str, Any], limit: int) -> int:
+        found = await self._sets.find({**query, "kept": 0}, {"_id": 1}).limit(limit).to_list(limit)
+        for id in (each["_id"] for each in found):
+            unkept = {"_id": id, "kept": 0}
+            if await self._sets.update_matching(unkept, {"$set": {"state": SetState.ERASING.value}}):
+                await self._blocks.delete_many({"set": id})
+                await self._sets.delete_one(unkept)
+        return len(found)
+
+
+def _block_id(set: str, number: int) -> str:
+    return f"{set}/{number:08d}"
+
+
+def _set(document: dict[str, Any]) -> PassageSet:
+    return from_document(PassageSet, document, state=SetState(document["state"]))
+
+
+def _block(document: dict[str, Any]) -> PassageBlock:
+    number = int(document["_id"].rpartition("/")[2])
+    return PassageBlock(document["set"], number, _decoder.decode(document["passages"]), bytes(document["vectors"]))

@@ -1,0 +1,302 @@
+"""Keeps vector stores, their batches and files in MongoDB, in a collection each.
+
+vector_stores       {_id: id, organisation, project, created, metadata: [[key, value], ...], expires, change, ...}
+vector_store_files  {_id: "vector store/file", vector_store, file, state, attributes: [[key, value], ...], ...}
+vector_store_batches  {_id: id, vector_store, organisation, project, created, cancelled}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pymongo import ReturnDocument
+
+from auth_billing.store.collection import Collection as MongoCollection
+from auth_billing.store.connection import StoreConnection
+from auth_billing.store.documents import from_document, to_document
+from stored_objects.documents.records import ProjectOwner
+from stored_objects.records import is_project, project_id
+from stored_objects.store.documents import owned_by
+from stored_objects.vector_stores.records import (
+    UNNUMBERED,
+    AttributeValue,
+    Chunking,
+    FileBatch,
+    FileCounts,
+    FileState,
+    ImportFailure,
+    PageQuery,
+    VectorStore,
+    VectorStoreFile,
+    file_key,
+)
+
+STORES, FILES, BATCHES = "vector_stores", "vector_store_files", "vector_store_batches"
+"""Collections of vector stores, of their files, and of batches of files."""
+_COUNTED = (FileState.IN_PROGRESS, FileState.COMPLETED, FileState.FAILED, FileState.CANCELLED)
+_ENDED = {"$in": [each.value for each in FileState if not each.needs_passages]}
+_KEPT = frozenset({"_id", "size", "revision", "change", "additions", "claims"})
+"""Fields of a file that stay as they are when it is added again."""
+_LIVE = {"state": {"$ne": FileState.DELETED.value}}
+
+
+class MongoVectorStores:
+    """MongoDB implementation of `vector_stores.records.VectorStoreStore`. Writes are journaled."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._stores = connection.durable(STORES)
+        self._files = connection.durable(FILES)
+        self._batches = connection.durable(BATCHES)
+
+    async def insert(self, record: VectorStore) -> None:
+        """Insert a new vector store into MongoDB, unless it is there."""
+        await self._stores.insert_if_absent(to_document(record, metadata=_pairs(record.metadata)))
+
+    async def find(self, owner: ProjectOwner, id: str) -> VectorStore | None:
+        """Read one vector store of `owner` from MongoDB; `None` if there is none with this id."""
+        return await self._stores.find_record(_store, {"_id": id, **owned_by(owner)})
+
+    async def page(self, owner: ProjectOwner, query: PageQuery) -> list[VectorStore]:
+        """Read a page of the vector stores of `owner` from MongoDB."""
+        return [_store(each) for each in await _page(self._stores, owned_by(owner), query)]
+
+    async def update(self, record: VectorStore) -> bool:
+        """Store what clients may change of a vector store in MongoDB; return false if it is gone."""
+        change = {
+            "name": record.name,
+            "metadata": _pairs(record.metadata),
+            "last_active": record.last_active,
+            "expiry_days": record.expiry_days,
+            "expires": record.expires,
+        }
+        return await self._stores.update_matching({"_id": record.id}, {"$set": change})
+
+    async def remove(self, id: str) -> None:
+        """Remove the document of a vector store from MongoDB."""
+        await self._stores.delete_one({"_id": id})
+
+    async def expired(self, now: float, limit: int) -> list[VectorStore]:
+        """Read up to `limit` vector stores of all owners that expired before `now` from MongoDB."""
+        found = self._stores.find({"expires": {"$lte": now}}).limit(limit)
+        return [_store(each) for each in await found.to_list(limit)]
+
+    async def known(self, ids: Collection[str]) -> set[str]:
+        """Return the subset of `ids` (of vector stores) that have a document in MongoDB."""
+        return {each["_id"] async for each in self._stores.find({"_id": {"$in": list(ids)}}, {"_id": 1})}
+
+    async def counts(self, vector_stores: Collection[str]) -> dict[str, FileCounts]:
+        """Count the files of each of these vector stores in MongoDB, by state."""
+        found = await self._counts({"vector_store": {"$in": list(vector_stores)}}, "$vector_store")
+        return {id: found.get(id, FileCounts()) for id in vector_stores}
+
+    async def batch_counts(self, batch: FileBatch) -> FileCounts:
+        """Count the files of one batch in MongoDB, by state."""
+        found = await self._counts({"vector_store": batch.vector_store, "batch": batch.id}, "$batch")
+        return found.get(batch.id, FileCounts())
+
+    async def insert_batch(self, batch: FileBatch) -> None:
+        """Insert a batch of files into MongoDB, unless it is there."""
+        await self._batches.insert_if_absent(to_document(batch))
+
+    async def find_batch(self, owner: ProjectOwner, vector_store: str, id: str) -> FileBatch | None:
+        """Read one batch of files of a vector store of `owner` from MongoDB; `None` if there is none with this id."""
+        query = {"_id": id, "vector_store": vector_store, **owned_by(owner)}
+        return await self._batches.find_record(lambda found: from_document(FileBatch, found), query)
+
+    async def cancel_batch(self, batch: FileBatch) -> None:
+        """Mark a batch, and its files that are in progress, as cancelled in MongoDB."""
+        await self._batches.update_matching({"_id": batch.id}, {"$set": {"cancelled": True}})
+        running = {"vector_store": batch.vector_store, "batch": batch.id, "state": FileState.IN_PROGRESS.value}
+        await self._files.update_many(running, {"$set": {"state": FileState.CANCELLED.value}})
+
+    async def add_files(self, files: Sequence[VectorStoreFile]) -> None:
+        """Insert files in progress into MongoDB; of those that are there, begin again the ended and not completed."""
+        inserted = await self._files.insert_new([_document(each) for each in files])
+        for file in (each for each, is_new in zip(files, inserted, strict=True) if not is_new):
+            again = {name: value for name, value in _document(file).items() if name not in _KEPT}
+            query = {"_id": file.id, "state": _ENDED, "passages": ""}
+            await self._files.update_matching(query, {"$set": again, "$inc": {"additions": 1}})
+
+    async def find_files(self, vector_store: str, files: Collection[str]) -> list[VectorStoreFile]:
+        """Read those files and tombstones of a vector store that have one of these ids from MongoDB."""
+        found = self._files.find({"_id": {"$in": [file_key(vector_store, each) for each in files]}})
+        return [_file(each) for each in await found.to_list(None)]
+
+    async def find_file(self, owner: ProjectOwner, vector_store: str, file: str) -> VectorStoreFile | None:
+        """Read one file of a vector store of `owner` from MongoDB; `None` if it is a tombstone or absent."""
+        query = {"_id": file_key(vector_store, file), **owned_by(owner), **_LIVE}
+        return await self._files.find_record(_file, query)
+
+    async def page_files(
+        self, vector_store: str, query: PageQuery, *, state: FileState | None = None, batch: str | None = None
+    ) -> list[VectorStoreFile]:
+        """Read a page of the files of a vector store, or of a batch of it, from MongoDB, in one or in any state."""
+        selected: dict[str, Any] = {"vector_store": vector_store, **_LIVE}
+        if state is not None:
+            selected["state"] = state.value
+        if batch is not None:
+            selected["batch"] = batch
+        return [_file(each) for each in await _page(self._files, selected, query)]
+
+    async def set_attributes(self, file: VectorStoreFile, attributes: Mapping[str, AttributeValue]) -> bool:
+        """Replace the attributes of a file of this revision in MongoDB, unnumbered; return false for another."""
+        change: dict[str, Any] = {"$set": {"attributes": _pairs(attributes), "change": UNNUMBERED}}
+        return await self._files.update_matching(
+            {"_id": file.id, "revision": file.revision, **_LIVE}, {**change, "$inc": {"revision": 1}}
+        )
+
+    async def delete_file(self, file: VectorStoreFile, now: float) -> VectorStoreFile | None:
+        """Make a tombstone of a file in MongoDB, unnumbered, and return the file as it was; `None` if it is one."""
+        tombstone = {
+            "state": FileState.DELETED.value,
+            "deleted": now,
+            "name": "",
+            "attributes": [],
+            "batch": "",
+            "failure": None,
+            "change": UNNUMBERED,
+        }
+        found = await self._files.find_one_and_update(
+            {"_id": file.id, **_LIVE}, {"$set": tombstone, "$inc": {"revision": 1}}
+        )
+        return None if found is None else _file(found)
+
+    async def release_passages(self, file: VectorStoreFile) -> bool:
+        """Remove id and size of the passages from a file that has ended in MongoDB; return false if it names others."""
+        query = {"_id": file.id, "passages": file.passages, "additions": file.additions, "state": _ENDED}
+        return await self._files.update_matching(query, {"$set": {"passages": "", "size": 0}})
+
+    async def claim(self, runner: str, now: float, lease: float) -> VectorStoreFile | None:
+        """Give one file in progress without a live lease to `runner` in MongoDB, the oldest first, and return it."""
+        found = await self._files.find_one_and_update(
+            {"state": FileState.IN_PROGRESS.value, "lease": {"$lte": now}},
+            {"$set": {"runner": runner, "lease": lease}, "$inc": {"claims": 1}},
+            sort=[("created", 1)],
+            return_document=ReturnDocument.AFTER,
+        )
+        return None if found is None else _file(found)
+
+    async def renew(self, file: VectorStoreFile, lease: float) -> bool:
+        """Set the end of the lease of `file.runner` in MongoDB; return false if it does not hold it any more."""
+        return await self._files.update_matching(_held(file), {"$set": {"lease": lease}})
+
+    async def set_passages(self, file: VectorStoreFile, passages: str, size: int) -> bool:
+        """Store id and size of the passages of a file that `file.runner` holds in MongoDB; return false for another."""
+        return await self._files.update_matching(_held(file), {"$set": {"passages": passages, "size": size}})
+
+    async def complete(self, file: VectorStoreFile) -> bool:
+        """Complete a file that `file.runner` holds in MongoDB, unnumbered; return false for any other."""
+        change: dict[str, Any] = {"$set": {"state": FileState.COMPLETED.value, "failure": None, "change": UNNUMBERED}}
+        return await self._files.update_matching(_held(file), {**change, "$inc": {"revision": 1}})
+
+    async def fail(self, file: VectorStoreFile, failure: ImportFailure) -> bool:
+        """Fail a file that `file.runner` holds in MongoDB; return false for any other."""
+        change = {"state": FileState.FAILED.value, "failure": asdict(failure)}
+        return await self._files.update_matching(_held(file), {"$set": change})
+
+    async def changed_files(self, vector_store: str, since: int) -> list[VectorStoreFile]:
+        """Read all files and tombstones of a vector store with a higher change number than `since` from MongoDB."""
+        found = self._files.find({"vector_store": vector_store, "change": {"$gt": since}})
+        return [_file(each) for each in await found.to_list(None)]
+
+    async def unnumbered(self, limit: int) -> list[VectorStoreFile]:
+        """Read up to `limit` files and tombstones whose last change has no number from MongoDB."""
+        found = self._files.find({"change": UNNUMBERED}).limit(limit)
+        return [_file(each) for each in await found.to_list(limit)]
+
+    async def number(self, file: VectorStoreFile) -> None:
+        """Take the vector store's next number in MongoDB, then give it to the file's change if it still has none."""
+        store = await self._stores.find_one_and_update(
+            {"_id": file.vector_store}, {"$inc": {"change": 1}}, return_document=ReturnDocument.AFTER
+        )
+        if store is not None:
+            query = {"_id": file.id, "revision": file.revision, "change": UNNUMBERED}
+            await self._files.update_matching(query, {"$set": {"change": store["change"]}})
+
+    async def unreleased(self, limit: int) -> list[VectorStoreFile]:
+        """Read up to `limit` tombstones, failed and cancelled files that name passages from MongoDB."""
+        found = self._files.find({"state": _ENDED, "passages": {"$gt": ""}}).limit(limit)
+        return [_file(each) for each in await found.to_list(limit)]
+
+    async def forget(self, deleted_before: float, limit: int) -> int:
+        """Remove up to `limit` old tombstones from MongoDB, after their numbers are noted in their vector stores."""
+        query = {
+            "state": FileState.DELETED.value,
+            "deleted": {"$lt": deleted_before},
+            "passages": "",
+            "change": {"$lt": UNNUMBERED},
+        }
+        found = await self._files.find(query).limit(limit).to_list(limit)
+        for each in found:
+            higher = {"_id": each["vector_store"], "forgotten": {"$lt": each["change"]}}
+            await self._stores.update_matching(higher, {"$set": {"forgotten": each["change"]}})
+            await self._files.delete_one({"_id": each["_id"], "revision": each["revision"], **query})
+        return len(found)
+
+    async def remove_remains(self, vector_store: str) -> None:
+        """Remove all tombstones and batches of a vector store from MongoDB."""
+        await self._files.delete_many({"vector_store": vector_store, "state": FileState.DELETED.value})
+        await self._batches.delete_many({"vector_store": vector_store})
+
+    async def stored_bytes(self, organisation: str, requester: str | None) -> int:
+        """Sum up in MongoDB the sizes of a project's or (`requester` is `None`) an organisation's files."""
+        if requester is not None and not is_project(requester):
+            return 0
+        own = {} if requester is None else {"project": project_id(requester)}
+        group = {"_id": None, "size": {"$sum": "$size"}}
+        found = self._files.aggregate([{"$match": {"organisation": organisation, **own}}, {"$group": group}])
+        return sum(each["size"] for each in await found.to_list(1))
+
+    async def _counts(self, query: dict[str, Any], by: str) -> dict[str, FileCounts]:
+        sums = {each.value: {"$sum": {"$cond": [{"$eq": ["$state", each.value]}, 1, 0]}} for each in _COUNTED}
+        group = {"_id": by, "size": {"$sum": "$size"}, **sums}
+        found = await self._files.aggregate([{"$match": {**query, **_LIVE}}, {"$group": group}]).to_list(None)
+        return {each.pop("_id"): FileCounts(**each) for each in found}
+
+
+def _held(file: VectorStoreFile) -> dict[str, Any]:
+    return {"_id": file.id, "state": FileState.IN_PROGRESS.value, "runner": file.runner, "claims": file.claims}
+
+
+async def _page(collection: MongoCollection, query: dict[str, Any], page: PageQuery) -> list[dict[str, Any]]:
+    """Read a page of the documents that match a MongoDB query, ordered by creation."""
+    ascending = page.order == "asc"
+    bounds = [(page.after, "$gt" if ascending else "$lt"), (page.before, "$lt" if ascending else "$gt")]
+    terms = [
+        {"$or": [{"created": {beyond: place.created}}, {"created": place.created, "_id": {beyond: place.id}}]}
+        for place, beyond in bounds
+        if place is not None
+    ]
+    direction = 1 if ascending is not page.is_backward else -1
+    found = collection.find({**query, **({"$and": terms} if terms else {})})
+    documents = await found.sort([("created", direction), ("_id", direction)]).limit(page.limit).to_list(page.limit)
+    return documents[::-1] if page.is_backward else documents
+
+
+def _pairs(values: Mapping[str, AttributeValue]) -> list[list[AttributeValue]]:
+    return [[key, value] for key, value in values.items()]
+
+
+def _store(document: dict[str, Any]) -> VectorStore:
+    return from_document(VectorStore, document, metadata=dict(document["metadata"]))
+
+
+def _document(file: VectorStoreFile) -> dict[str, Any]:
+    failure = None if file.failure is None else asdict(file.failure)
+    stored = {"state": file.state.value, "chunking": asdict(file.chunking), "failure": failure}
+    return {**vars(file), "_id": file.id, **stored, "attributes": _pairs(file.attributes)}
+
+
+def _file(document: dict[str, Any]) -> VectorStoreFile:
+    failure = document["failure"]
+    fields = {name: value for name, value in document.items() if name != "_id"}
+    return from_document(
+        VectorStoreFile,
+        fields,
+        state=FileState(document["state"]),
+        chunking=Chunking(**document["chunking"]),
+        failure=None if failure is None else ImportFailure(**failure),
+        attributes=dict(document["attributes"]),
+    )

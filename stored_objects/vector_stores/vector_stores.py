@@ -1,0 +1,314 @@
+"""Service that keeps vector stores of projects: creates, lists, changes, expires and deletes them and their files.
+
+Imports of files are `stored_objects/vector_stores/imports.py`.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from stored_objects.documents.project_documents import DAY, TICK
+from stored_objects.documents.quota import DocumentQuota
+from stored_objects.documents.records import ProjectOwner
+from stored_objects.errors import DocumentNotFound
+from stored_objects.vector_stores.passages import PassageStore
+from stored_objects.vector_stores.records import (
+    BATCH_PREFIX,
+    NEVER,
+    STORE_PREFIX,
+    AttributeValue,
+    Chunking,
+    FileBatch,
+    FileCounts,
+    FileState,
+    PageQuery,
+    Place,
+    VectorStore,
+    VectorStoreFile,
+    VectorStoreStore,
+)
+
+ACTIVITY_INTERVAL = 3600.0
+"""Seconds between two stored times of the last search in a vector store."""
+DELETION_BATCH = 500
+"""Files of a vector store that are deleted between two looks at the list."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file to be added to a vector store: its id and name in the project, and what the client says of it."""
+
+    file: str
+    name: str
+    chunking: Chunking
+    attributes: Mapping[str, AttributeValue]
+
+
+@dataclass(frozen=True)
+class Page(Generic[Item]):
+    """One page of a list."""
+
+    items: list[Item]
+    has_more: bool
+    """Whether further items follow."""
+
+
+class VectorStores:
+    """Keeps the vector stores of projects. Methods raise `StoreUnavailable` if the store does not answer.
+
+    A vector store that has expired is found, with its expiry, until it is deleted; it can't be searched or changed.
+    """
+
+    def __init__(
+        self,
+        records: VectorStoreStore,
+        passages: PassageStore,
+        quota: DocumentQuota,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.records = records
+        self.passages = passages
+        self.quota = quota
+        self._clock = clock
+
+    async def create(
+        self,
+        owner: ProjectOwner,
+        *,
+        embedder: str,
+        name: str = "",
+        metadata: Mapping[str, str] | None = None,
+        expiry_days: int | None = None,
+    ) -> VectorStore:
+        """Store a new vector store of `owner` without files, and return it."""
+        now = self._clock()
+        created = VectorStore(
+            f"{STORE_PREFIX}{uuid.uuid4().hex}",
+            owner.organisation,
+            owner.project,
+            created=now,
+            last_active=now,
+            embedder=embedder,
+            name=name,
+            metadata=dict(metadata or {}),
+            expiry_days=expiry_days,
+            expires=expiry(now, expiry_days),
+        )
+        await self.records.insert(created)
+        return created
+
+    async def find(self, owner: ProjectOwner, id: str) -> VectorStore:
+        """Return one vector store of `owner`.
+
+        Raises:
+            DocumentNotFound: the owner has none with this id; other owners' are not found either.
+        """
+        found = await self.records.find(owner, id)
+        if found is None:
+            raise DocumentNotFound(id)
+        return found
+
+    async def page(
+        self, owner: ProjectOwner, query: PageQuery, *, after: str | None = None, before: str | None = None
+    ) -> Page[VectorStore]:
+        """Return the page of vector stores of `owner` between those with the ids `after` and `before`.
+
+        Raises:
+            DocumentNotFound: the owner has no vector store with one of these ids.
+        """
+        places = [None if id is None else place_of(await self.find(owner, id)) for id in (after, before)]
+        bounded = replace(query, limit=query.limit + 1, after=places[0], before=places[1])
+        return _page(await self.records.page(owner, bounded), bounded)
+
+    async def counts(self, stores: Collection[VectorStore]) -> dict[str, FileCounts]:
+        """Return the counts of the files of each vector store, by the vector store's id."""
+        return await self.records.counts([each.id for each in stores]) if stores else {}
+
+    async def update(
+        self, store: VectorStore, *, name: str, metadata: Mapping[str, str], expiry_days: int | None
+    ) -> VectorStore:
+        """Replace name, metadata and days of expiry of a vector store, which is active now, and return it.
+
+        Raises:
+            DocumentNotFound: it was deleted meanwhile.
+        """
+        changed = replace(store, name=name, metadata=dict(metadata), expiry_days=expiry_days)
+        return await self._activate(changed)
+
+    async def searched(self, store: VectorStore) -> None:
+        """Note that a vector store was searched, by which its expiry moves: once in `ACTIVITY_INTERVAL`."""
+        if self._clock() - store.last_active >= ACTIVITY_INTERVAL:
+            await self._activate(store)
+
+    async def delete(self, store: VectorStore) -> None:
+        """Delete a vector store, its files, and passages that no other vector store of the organisation uses.
+
+        The record goes last: a deletion that is cut off can be repeated.
+        """
+        while files := await self.records.page_files(store.id, PageQuery(DELETION_BATCH)):
+            for each in files:
+                await self.erase(each)
+        await self.records.remove_remains(store.id)
+        await self.records.remove(store.id)
+
+    async def add(self, store: VectorStore, files: Sequence[NewFile], batch: str = "") -> None:
+        """Add files, at least one, to a vector store; their import begins when a process claims them.
+
+        A file that is in the vector store already stays as it is, or is imported again if its import had failed.
+
+        Raises:
+            DocumentNotFound: the vector store was deleted meanwhile.
+        """
+        for before in await self.records.find_files(store.id, [each.file for each in files]):
+            if not before.state.needs_passages:
+                await self.release(before)
+        now = self._clock()
+        records = [
+            VectorStoreFile(
+                store.id,
+                each.file,
+                store.organisation,
+                store.project,
+                created=now + number * TICK,
+                chunking=each.chunking,
+                name=each.name,
+                attributes=dict(each.attributes),
+                batch=batch,
+            )
+            for number, each in enumerate(files)
+        ]
+        await self.records.add_files(records)
+        try:
+            await self._activate(store)
+        except DocumentNotFound:  # deleted meanwhile, perhaps before the files were added
+            await self.delete(store)
+            raise
+
+    async def add_batch(self, store: VectorStore, files: Sequence[NewFile]) -> FileBatch:
+        """Add files, at least one, to a vector store as a batch, and return the batch.
+
+        Raises:
+            DocumentNotFound: the vector store was deleted meanwhile.
+        """
+        id = f"{BATCH_PREFIX}{uuid.uuid4().hex}"
+        batch = FileBatch(id, store.id, store.organisation, store.project, self._clock())
+        await self.records.insert_batch(batch)
+        await self.add(store, files, id)
+        return batch
+
+    async def find_batch(self, store: VectorStore, id: str) -> FileBatch:
+        """Return one batch of files of a vector store.
+
+        Raises:
+            DocumentNotFound: the vector store has none with this id.
+        """
+        found = await self.records.find_batch(store.owner, store.id, id)
+        if found is None:
+            raise DocumentNotFound(id)
+        return found
+
+    async def cancel_batch(self, batch: FileBatch) -> FileBatch:
+        """Cancel the files of a batch that are in progress, and return the batch."""
+        await self.records.cancel_batch(batch)
+        return replace(batch, cancelled=True)
+
+    async def find_file(self, store: VectorStore, file: str) -> VectorStoreFile:
+        """Return one file of a vector store.
+
+        Raises:
+            DocumentNotFound: the vector store has no file with this id.
+        """
+        found = await self.records.find_file(store.owner, store.id, file)
+        if found is None:
+            raise DocumentNotFound(file)
+        return found
+
+    async def page_files(
+        self,
+        store: VectorStore,
+        query: PageQuery,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        state: FileState | None = None,
+        batch: str | None = None,
+    ) -> Page[VectorStoreFile]:
+        """Return the page of files of a vector store, or of a batch of it, between two files, in one or any state.
+
+        Raises:
+            DocumentNotFound: the vector store has no file `after` or `before`.
+        """
+        places = [None if id is None else place_of(await self.find_file(store, id)) for id in (after, before)]
+        bounded = replace(query, limit=query.limit + 1, after=places[0], before=places[1])
+        return _page(await self.records.page_files(store.id, bounded, state=state, batch=batch), bounded)
+
+    async def set_attributes(
+        self, store: VectorStore, file: str, attributes: Mapping[str, AttributeValue]
+    ) -> VectorStoreFile:
+        """Replace the attributes of one file of a vector store, and return the file.
+
+        Raises:
+            DocumentNotFound: the vector store has no file with this id.
+        """
+        while True:
+            found = await self.find_file(store, file)
+            if await self.records.set_attributes(found, attributes):
+                changed = replace(found, attributes=dict(attributes), revision=found.revision + 1)
+                await self.records.number(changed)
+                return changed
+
+    async def delete_file(self, store: VectorStore, file: str) -> None:
+        """Delete one file of a vector store, with its passages unless another file needs them.
+
+        Raises:
+            DocumentNotFound: the vector store has no file with this id.
+        """
+        await self.erase(await self.find_file(store, file))
+
+    async def erase(self, file: VectorStoreFile) -> None:
+        """Delete one file, number the deletion, and give back what it took; no effect if it is deleted already."""
+        before = await self.records.delete_file(file, self._clock())
+        if before is None:
+            return
+        deleted = replace(before, state=FileState.DELETED, revision=before.revision + 1)
+        await self.records.number(deleted)
+        await self.release(deleted)
+
+    async def release(self, file: VectorStoreFile) -> None:
+        """Give back what a deleted, failed or cancelled file took, and erase passages that no other file has."""
+        if not file.passages:
+            return
+        await self.passages.release(file.passages, file.reference)
+        if await self.records.release_passages(file):
+            await self.quota.release(file.owner, file.size)
+
+    async def _activate(self, store: VectorStore) -> VectorStore:
+        now = self._clock()
+        active = replace(store, last_active=now, expires=expiry(now, store.expiry_days))
+        if not await self.records.update(active):
+            raise DocumentNotFound(store.id)
+        return active
+
+
+def expiry(last_active: float, days: int | None) -> float:
+    """Return the time at which a vector store expires that was last active at a time."""
+    return NEVER if days is None else last_active + days * DAY
+
+
+def place_of(record: VectorStore | VectorStoreFile) -> Place:
+    """Return the place of a vector store, or of a file in its vector store, in lists."""
+    return Place(record.created, record.id)
+
+
+def _page(found: list[Item], one_more: PageQuery) -> Page[Item]:
+    """Return the page that a query for one item more than the page has found."""
+    has_more = len(found) == one_more.limit
+    shown = found[1:] if one_more.is_backward and has_more else found[: one_more.limit - 1]
+    return Page(shown, has_more)

@@ -1,0 +1,304 @@
+"""Vector stores and passages in dictionaries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from stored_objects.documents.quota import DocumentQuota
+from stored_objects.documents.records import ProjectOwner
+from stored_objects.records import ObjectOwner
+from stored_objects.vector_stores.passages import PassageBlock, PassageSet, SetState
+from stored_objects.vector_stores.records import (
+    UNNUMBERED,
+    AttributeValue,
+    FileBatch,
+    FileCounts,
+    FileState,
+    ImportFailure,
+    PageQuery,
+    VectorStore,
+    VectorStoreFile,
+)
+from stored_objects.vector_stores.vector_stores import VectorStores, place_of
+from tests.fakes.byte_counts import document_quota
+
+Record = TypeVar("Record", VectorStore, VectorStoreFile)
+
+
+class DictVectorStores:
+    """`vector_stores.records.VectorStoreStore` in dictionaries."""
+
+    def __init__(self) -> None:
+        self.stores: dict[str, VectorStore] = {}
+        self.files: dict[str, VectorStoreFile] = {}
+        self.batches: dict[str, FileBatch] = {}
+
+    async def insert(self, record: VectorStore) -> None:
+        self.stores.setdefault(record.id, record)
+
+    async def find(self, owner: ProjectOwner, id: str) -> VectorStore | None:
+        found = self.stores.get(id)
+        return found if found is not None and found.owner == owner else None
+
+    async def page(self, owner: ProjectOwner, query: PageQuery) -> list[VectorStore]:
+        return _page([each for each in self.stores.values() if each.owner == owner], query)
+
+    async def update(self, record: VectorStore) -> bool:
+        found = self.stores.get(record.id)
+        if found is None:
+            return False
+        self.stores[record.id] = replace(record, change=found.change, forgotten=found.forgotten)
+        return True
+
+    async def remove(self, id: str) -> None:
+        self.stores.pop(id, None)
+
+    async def expired(self, now: float, limit: int) -> list[VectorStore]:
+        return [each for each in self.stores.values() if each.expires <= now][:limit]
+
+    async def known(self, ids: Collection[str]) -> set[str]:
+        return self.stores.keys() & set(ids)
+
+    async def counts(self, vector_stores: Collection[str]) -> dict[str, FileCounts]:
+        return {id: _counts(each for each in self.files.values() if each.vector_store == id) for id in vector_stores}
+
+    async def batch_counts(self, batch: FileBatch) -> FileCounts:
+        return _counts(each for each in self.files.values() if each.batch == batch.id)
+
+    async def insert_batch(self, batch: FileBatch) -> None:
+        self.batches.setdefault(batch.id, batch)
+
+    async def find_batch(self, owner: ProjectOwner, vector_store: str, id: str) -> FileBatch | None:
+        found = self.batches.get(id)
+        if found is None or found.vector_store != vector_store:
+            return None
+        return found if owner == ProjectOwner(found.organisation, found.project) else None
+
+    async def cancel_batch(self, batch: FileBatch) -> None:
+        self.batches[batch.id] = replace(batch, cancelled=True)
+        for each in list(self.files.values()):
+            if each.batch == batch.id and each.state is FileState.IN_PROGRESS:
+                self.files[each.id] = replace(each, state=FileState.CANCELLED)
+
+    async def add_files(self, files: Sequence[VectorStoreFile]) -> None:
+        for each in files:
+            found = self.files.setdefault(each.id, each)
+            if not found.state.needs_passages and not found.passages:
+                kept = {name: getattr(found, name) for name in ("size", "revision", "change", "claims")}
+                self.files[each.id] = replace(each, additions=found.additions + 1, **kept)
+
+    async def find_files(self, vector_store: str, files: Collection[str]) -> list[VectorStoreFile]:
+        return [each for each in self.files.values() if each.vector_store == vector_store and each.file in files]
+
+    async def find_file(self, owner: ProjectOwner, vector_store: str, file: str) -> VectorStoreFile | None:
+        found = await self.find_files(vector_store, [file])
+        return next((each for each in found if each.owner == owner and each.state is not FileState.DELETED), None)
+
+    async def page_files(
+        self, vector_store: str, query: PageQuery, *, state: FileState | None = None, batch: str | None = None
+    ) -> list[VectorStoreFile]:
+        found = [
+            each
+            for each in self.files.values()
+            if each.vector_store == vector_store
+            and each.state is not FileState.DELETED
+            and state in (None, each.state)
+            and batch in (None, each.batch)
+        ]
+        return _page(found, query)
+
+    async def set_attributes(self, file: VectorStoreFile, attributes: Mapping[str, AttributeValue]) -> bool:
+        found = self.files.get(file.id)
+        if found is None or found.revision != file.revision or found.state is FileState.DELETED:
+            return False
+        self._change(found, attributes=dict(attributes))
+        return True
+
+    async def delete_file(self, file: VectorStoreFile, now: float) -> VectorStoreFile | None:
+        found = self.files.get(file.id)
+        if found is None or found.state is FileState.DELETED:
+            return None
+        fields: dict[str, Any] = {"name": "", "attributes": {}, "batch": "", "failure": None}
+        self._change(found, state=FileState.DELETED, deleted=now, **fields)
+        return found
+
+    async def release_passages(self, file: VectorStoreFile) -> bool:
+        found = self.files.get(file.id)
+        if found is None or found.state.needs_passages:
+            return False
+        if (found.passages, found.additions) != (file.passages, file.additions):
+            return False
+        self.files[file.id] = replace(found, passages="", size=0)
+        return True
+
+    async def claim(self, runner: str, now: float, lease: float) -> VectorStoreFile | None:
+        for found in sorted(self.files.values(), key=lambda each: each.created):
+            if found.state is FileState.IN_PROGRESS and found.lease <= now:
+                self.files[found.id] = replace(found, runner=runner, lease=lease, claims=found.claims + 1)
+                return self.files[found.id]
+        return None
+
+    async def renew(self, file: VectorStoreFile, lease: float) -> bool:
+        return self._set_held(file, lease=lease)
+
+    async def set_passages(self, file: VectorStoreFile, passages: str, size: int) -> bool:
+        return self._set_held(file, passages=passages, size=size)
+
+    async def complete(self, file: VectorStoreFile) -> bool:
+        held = self._held(file)
+        if held is not None:
+            self._change(held, state=FileState.COMPLETED)
+        return held is not None
+
+    async def fail(self, file: VectorStoreFile, failure: ImportFailure) -> bool:
+        return self._set_held(file, state=FileState.FAILED, failure=failure)
+
+    async def changed_files(self, vector_store: str, since: int) -> list[VectorStoreFile]:
+        return [each for each in self.files.values() if each.vector_store == vector_store and each.change > since]
+
+    async def unnumbered(self, limit: int) -> list[VectorStoreFile]:
+        return [each for each in self.files.values() if each.change == UNNUMBERED][:limit]
+
+    async def number(self, file: VectorStoreFile) -> None:
+        store = self.stores.get(file.vector_store)
+        if store is None:
+            return
+        self.stores[store.id] = replace(store, change=store.change + 1)
+        found = self.files.get(file.id)
+        if found is not None and (found.revision, found.change) == (file.revision, UNNUMBERED):
+            self.files[file.id] = replace(found, change=store.change + 1)
+
+    async def unreleased(self, limit: int) -> list[VectorStoreFile]:
+        return [each for each in self.files.values() if each.passages and not each.state.needs_passages][:limit]
+
+    async def forget(self, deleted_before: float, limit: int) -> int:
+        old = [
+            each
+            for each in self.files.values()
+            if each.state is FileState.DELETED
+            and each.deleted < deleted_before
+            and not each.passages
+            and each.change != UNNUMBERED
+        ][:limit]
+        for each in old:
+            if (store := self.stores.get(each.vector_store)) is not None:
+                self.stores[store.id] = replace(store, forgotten=max(store.forgotten, each.change))
+            del self.files[each.id]
+        return len(old)
+
+    async def remove_remains(self, vector_store: str) -> None:
+        for each in list(self.files.values()):
+            if each.vector_store == vector_store and each.state is FileState.DELETED:
+                del self.files[each.id]
+        self.batches = {id: each for id, each in self.batches.items() if each.vector_store != vector_store}
+
+    async def stored_bytes(self, organisation: str, requester: str | None) -> int:
+        return sum(
+            each.size
+            for each in self.files.values()
+            if each.organisation == organisation
+            and requester in (None, ObjectOwner.of_project(organisation, each.project).requester)
+        )
+
+    def _change(self, file: VectorStoreFile, **fields: Any) -> None:
+        self.files[file.id] = replace(file, revision=file.revision + 1, change=UNNUMBERED, **fields)
+
+    def _held(self, file: VectorStoreFile) -> VectorStoreFile | None:
+        found = self.files.get(file.id)
+        if found is None or found.state is not FileState.IN_PROGRESS:
+            return None
+        return found if (found.runner, found.claims) == (file.runner, file.claims) else None
+
+    def _set_held(self, file: VectorStoreFile, **fields: Any) -> bool:
+        held = self._held(file)
+        if held is not None:
+            self.files[held.id] = replace(held, **fields)
+        return held is not None
+
+
+class DictPassages:
+    """`vector_stores.passages.PassageStore` in dictionaries."""
+
+    def __init__(self) -> None:
+        self.sets: dict[str, PassageSet] = {}
+        self.organisations: dict[tuple[str, int], str] = {}
+        self.blocks: dict[tuple[str, int], PassageBlock] = {}
+
+    async def keep(self, new: PassageSet, reference: str) -> PassageSet | None:
+        found = self.sets.get(new.id, new)
+        references = list(dict.fromkeys([*found.references, reference]))
+        self.sets[new.id] = replace(found, references=references, kept=len(references))
+        return self.sets[new.id]
+
+    async def claim(self, id: str, runner: str, now: float, lease: float) -> bool:
+        found = self.sets.get(id)
+        if found is None or found.state is not SetState.BUILDING or (found.runner != runner and found.lease > now):
+            return False
+        self.sets[id] = replace(found, runner=runner, lease=lease)
+        return True
+
+    async def written(self, id: str) -> int:
+        return sum(1 for set, _ in self.blocks if set == id)
+
+    async def add(self, organisation: str, block: PassageBlock) -> bool:
+        found = self.sets.get(block.set)
+        if found is None or found.state is not SetState.BUILDING:
+            return False
+        self.blocks.setdefault((block.set, block.number), replace(block, passages=list(block.passages)))
+        self.organisations[block.set, block.number] = organisation
+        return True
+
+    async def finish(self, id: str, runner: str, blocks: int) -> bool:
+        found = self.sets.get(id)
+        if found is None or found.state is not SetState.BUILDING or found.runner != runner:
+            return False
+        self.sets[id] = replace(found, state=SetState.READY, blocks=blocks)
+        return True
+
+    async def read(self, organisation: str, id: str, start: int, limit: int) -> list[PassageBlock]:
+        keys = sorted(key for key in self.blocks if key[0] == id and key[1] >= start)
+        return [self.blocks[key] for key in keys if self.organisations[key] == organisation][:limit]
+
+    async def release(self, id: str, reference: str) -> None:
+        found = self.sets.get(id)
+        if found is not None:
+            references = [each for each in found.references if each != reference]
+            self.sets[id] = replace(found, references=references, kept=len(references))
+            self._erase_unkept([id])
+
+    async def erase_unkept(self, limit: int) -> int:
+        return self._erase_unkept([id for id, each in self.sets.items() if each.kept == 0][:limit])
+
+    def _erase_unkept(self, ids: Sequence[str]) -> int:
+        unkept = [id for id in ids if self.sets[id].kept == 0]
+        for id in unkept:
+            del self.sets[id]
+            self.blocks = {key: block for key, block in self.blocks.items() if key[0] != id}
+        return len(unkept)
+
+
+def vector_stores(quota: DocumentQuota | None = None, clock: Callable[[], float] = time.time) -> VectorStores:
+    """Vector stores and passages in memory."""
+    records = DictVectorStores()
+    return VectorStores(records, DictPassages(), quota or document_quota([records], clock=clock), clock=clock)
+
+
+def _counts(files: Any) -> FileCounts:
+    live = [each for each in files if each.state is not FileState.DELETED]
+    states = [each.state.value for each in live]
+    return FileCounts(**{each: states.count(each) for each in set(states)}, size=sum(each.size for each in live))
+
+
+def _page(records: list[Record], query: PageQuery) -> list[Record]:
+    def key(place: Any) -> tuple[float, str]:
+        return place.created, place.id
+
+    ordered = sorted(records, key=lambda each: key(place_of(each)), reverse=query.order == "desc")
+    places = [key(place_of(each)) for each in ordered]
+    first = 0 if query.after is None else places.index(key(query.after)) + 1
+    last = len(ordered) if query.before is None else places.index(key(query.before))
+    between = ordered[first:last]
+    return between[-query.limit :] if query.is_backward else between[: query.limit]

@@ -1,0 +1,249 @@
+"""Vector stores and their files in MongoDB and in memory: owners, pages, leases, change numbers, tombstones."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stored_objects.documents.records import ProjectOwner
+from stored_objects.store.vector_stores import MongoVectorStores
+from stored_objects.vector_stores.records import (
+    UNNUMBERED,
+    Chunking,
+    FileBatch,
+    FileCounts,
+    FileState,
+    ImportFailure,
+    PageQuery,
+    Place,
+    VectorStore,
+    VectorStoreFile,
+    VectorStoreStore,
+)
+from tests.fakes.vector_stores import DictVectorStores
+from tests.stored_objects.conftest import START
+
+ADA, EVE = ProjectOwner("org-1", "proj-1"), ProjectOwner("org-2", "proj-1")
+RUNNER, OTHER = "gateway-1", "gateway-2"
+CHUNKING = Chunking(800, 400, auto=True)
+
+
+@pytest.fixture(params=["memory", pytest.param("store", marks=pytest.mark.store)])
+def records(request: pytest.FixtureRequest) -> VectorStoreStore:
+    if request.param == "memory":
+        return DictVectorStores()
+    return MongoVectorStores(request.getfixturevalue("connection"))
+
+
+def store(id: str = "vs_1", created: float = START, owner: ProjectOwner = ADA, **fields: Any) -> VectorStore:
+    return VectorStore(id, owner.organisation, owner.project, created, created, "minilm", **fields)
+
+
+def file(id: str = "file-1", created: float = START, vector_store: str = "vs_1", **fields: Any) -> VectorStoreFile:
+    return VectorStoreFile(vector_store, id, "org-1", "proj-1", created, CHUNKING, **fields)
+
+
+async def claimed(records: VectorStoreStore, *files: VectorStoreFile) -> list[VectorStoreFile]:
+    await records.add_files(files or [file()])
+    found = [await records.claim(RUNNER, START, START + 30) for _ in files or [0]]
+    return [each for each in found if each is not None]
+
+
+async def read(records: VectorStoreStore, id: str = "file-1") -> VectorStoreFile:
+    (found,) = await records.find_files("vs_1", [id])
+    return found
+
+
+async def test_every_field_of_a_vector_store_is_read_as_it_was_written(records: VectorStoreStore) -> None:
+    written = store(name="Umowy", metadata={"a.b": "$x", "": "y"}, expiry_days=7, expires=START + 7)
+    await records.insert(written)
+    await records.insert(replace(written, name="again"))
+    assert await records.find(ADA, "vs_1") == written
+    assert await records.find(EVE, "vs_1") is None
+    changed = replace(written, name="", metadata={}, expiry_days=None, expires=float("inf"), last_active=START + 5)
+    assert await records.update(changed)
+    assert await records.find(ADA, "vs_1") == changed
+    assert await records.known(["vs_1", "vs_2"]) == {"vs_1"}
+    await records.remove("vs_1")
+    assert not await records.update(changed)
+    assert await records.find(ADA, "vs_1") is None
+
+
+async def test_expired_vector_stores_are_found_for_all_owners(records: VectorStoreStore) -> None:
+    for each in (store(expires=START), store("vs_2", owner=EVE, expires=START + 1), store("vs_3")):
+        await records.insert(each)
+    assert {each.id for each in await records.expired(START + 1, 9)} == {"vs_1", "vs_2"}
+    assert await records.expired(START - 1, 9) == []
+
+
+async def test_pages_lie_between_two_places_in_either_order(records: VectorStoreStore) -> None:
+    made = [store(f"vs_{number}", START + number // 2) for number in range(6)]
+    for each in [*made, store("vs_9", owner=EVE)]:
+        await records.insert(each)
+    places = [Place(each.created, each.id) for each in made]
+
+    async def ids(**query: Any) -> str:
+        return "".join(each.id.removeprefix("vs_") for each in await records.page(ADA, PageQuery(**query)))
+
+    assert await ids(limit=9) == "543210"
+    assert await ids(limit=2, order="asc") == "01"
+    assert await ids(limit=2, order="asc", after=places[1]) == "23"
+    assert await ids(limit=2, after=places[4]) == "32"
+    assert await ids(limit=2, order="asc", before=places[3]) == "12"
+    assert await ids(limit=2, before=places[3]) == "54"
+    assert await ids(limit=9, order="asc", after=places[0], before=places[4]) == "123"
+
+
+async def test_every_field_of_a_file_is_read_as_it_was_written(records: VectorStoreStore) -> None:
+    written = file(name="umowa.pdf", attributes={"a.b": "$x", "year": 2026.0, "signed": True}, batch="vsfb_1")
+    await records.add_files([written])
+    assert await records.find_file(ADA, "vs_1", "file-1") == written
+    assert await records.find_file(EVE, "vs_1", "file-1") is None
+    assert await records.find_file(ADA, "vs_2", "file-1") is None
+
+
+async def test_files_are_listed_by_state_and_batch_and_counted(records: VectorStoreStore) -> None:
+    batch = FileBatch("vsfb_1", "vs_1", "org-1", "proj-1", START)
+    await records.insert_batch(batch)
+    added = [file(f"file-{n}", START + n, batch="" if n == 3 else "vsfb_1") for n in range(5)]
+    first, second, *_ = await claimed(records, *added)
+    assert await records.set_passages(first, "set", 700)
+    assert await records.complete(first)
+    assert await records.fail(second, ImportFailure("invalid_file", "It is empty."))
+    assert await records.delete_file(added[4], START) is not None
+
+    async def ids(**query: Any) -> list[str]:
+        found = await records.page_files("vs_1", PageQuery(9, "asc"), **query)
+        return [each.file for each in found]
+
+    assert await ids() == ["file-0", "file-1", "file-2", "file-3"]
+    assert await ids(state=FileState.FAILED) == ["file-1"]
+    assert await ids(state=FileState.IN_PROGRESS, batch="vsfb_1") == ["file-2"]
+    counts = FileCounts(in_progress=2, completed=1, failed=1, size=700)
+    assert await records.counts(["vs_1", "vs_2"]) == {"vs_1": counts, "vs_2": FileCounts()}
+    assert await records.batch_counts(batch) == replace(counts, in_progress=1)
+    assert counts.total == 4
+    assert await records.stored_bytes("org-1", None) == await records.stored_bytes("org-1", "project:proj-1") == 700
+    assert await records.stored_bytes("org-1", "user-1") == await records.stored_bytes("org-2", None) == 0
+    await records.cancel_batch(batch)
+    assert await records.batch_counts(batch) == replace(counts, in_progress=0, cancelled=1)
+    assert await ids(state=FileState.IN_PROGRESS) == ["file-3"]
+    assert await records.find_batch(ADA, "vs_1", "vsfb_1") == replace(batch, cancelled=True)
+    assert await records.find_batch(EVE, "vs_1", "vsfb_1") is None
+    assert await records.find_batch(ADA, "vs_2", "vsfb_1") is None
+
+
+async def test_one_of_several_processes_imports_a_file(records: VectorStoreStore) -> None:
+    await records.add_files([file("file-2", START + 1), file("file-1", START)])
+    claims = await asyncio.gather(*(records.claim(f"gateway-{n}", START + 5, START + 35) for n in range(4)))
+    held = sorted((each for each in claims if each is not None), key=lambda each: each.file)
+    assert [each.file for each in held] == ["file-1", "file-2"]
+    assert await records.renew(held[0], START + 60)
+    assert await records.claim(OTHER, START + 34, START + 70) is None
+    taken = await records.claim(OTHER, START + 35, START + 70)
+    assert taken is not None
+    assert (taken.file, taken.runner, taken.claims) == ("file-2", OTHER, 2)
+    lost, failure = held[1], ImportFailure("server_error", "Lost.")
+    assert not await records.renew(lost, START + 90)
+    assert not await records.set_passages(lost, "set", 1)
+    assert not await records.complete(lost)
+    assert not await records.fail(lost, failure)
+    assert await records.fail(taken, failure)
+    assert (await read(records, "file-2")).failure == failure
+
+
+async def test_a_file_that_waits_or_is_complete_is_not_added_again(records: VectorStoreStore) -> None:
+    (held,) = await claimed(records)
+    await records.add_files([file(created=START + 9, name="again")])
+    assert await read(records) == held
+    assert await records.complete(held)
+    await records.add_files([file(created=START + 9, name="again")])
+    assert (await read(records)).name == ""
+
+
+async def test_a_file_that_ended_is_imported_again_once_its_passages_are_released(records: VectorStoreStore) -> None:
+    (held,) = await claimed(records)
+    assert await records.set_passages(held, "set", 700)
+    assert not await records.release_passages(replace(held, passages="set"))  # it needs them
+    assert await records.fail(held, ImportFailure("server_error", "No embedder."))
+    (failed,) = await records.unreleased(9)
+    assert (failed.state, failed.passages, failed.size) == (FileState.FAILED, "set", 700)
+    again = file("file-1", START + 9, name="again")
+    await records.add_files([again])
+    assert await read(records) == failed
+    assert not await records.release_passages(replace(failed, passages="other"))
+    assert await records.release_passages(failed)
+    assert not await records.release_passages(failed)
+    await records.add_files([again])
+    expected = replace(again, additions=2, claims=1)
+    assert await read(records) == expected
+    assert expected.reference != failed.reference
+    assert await records.unreleased(9) == []
+
+
+async def test_a_change_is_listed_before_and_after_it_is_numbered(records: VectorStoreStore) -> None:
+    await records.insert(store())
+    (held,) = await claimed(records)
+    assert await records.changed_files("vs_1", 0) == []
+    assert await records.complete(held)
+    (complete,) = await records.changed_files("vs_1", 10**6)
+    assert (complete.state, complete.change, complete.revision) == (FileState.COMPLETED, UNNUMBERED, 1)
+    assert await records.unnumbered(9) == [complete]
+    await records.number(complete)
+    assert [each.change for each in await records.changed_files("vs_1", 0)] == [1]
+    assert await records.changed_files("vs_1", 1) == await records.unnumbered(9) == []
+    found = await records.find(ADA, "vs_1")
+    assert found is not None
+    assert found.change == 1
+
+
+async def test_a_number_that_comes_after_a_further_change_does_not_hide_it(records: VectorStoreStore) -> None:
+    await records.insert(store())
+    (held,) = await claimed(records)
+    assert await records.complete(held)
+    complete = await read(records)
+    assert await records.set_attributes(complete, {"year": 2026.0})
+    assert not await records.set_attributes(complete, {"year": 2027.0})
+    await records.number(complete)
+    changed = await read(records)
+    assert (changed.change, changed.attributes) == (UNNUMBERED, {"year": 2026.0})
+    await records.number(changed)
+    assert (await read(records)).change == 2
+
+
+async def test_a_tombstone_is_listed_until_an_index_must_be_built_anew(records: VectorStoreStore) -> None:
+    await records.insert(store())
+    (held,) = await claimed(records, file(name="umowa.pdf", attributes={"a": "b"}))
+    assert await records.set_passages(held, "set", 700)
+    before = await records.delete_file(held, START + 5)
+    assert before is not None
+    assert (before.state, before.passages, before.size) == (FileState.IN_PROGRESS, "set", 700)
+    assert await records.delete_file(held, START + 6) is None
+    assert not await records.complete(held)
+    assert await records.find_file(ADA, "vs_1", "file-1") is None
+    (tombstone,) = await records.changed_files("vs_1", 0)
+    assert (tombstone.state, tombstone.name, tombstone.attributes) == (FileState.DELETED, "", {})
+    assert await records.forget(START + 6, 9) == 0  # it has no number, and names passages
+    await records.number(tombstone)
+    assert await records.forget(START + 6, 9) == 0
+    assert await records.release_passages(tombstone)
+    assert await records.forget(START + 5, 9) == 0
+    assert await records.forget(START + 6, 9) == 1
+    assert await records.changed_files("vs_1", 0) == []
+    found = await records.find(ADA, "vs_1")
+    assert found is not None
+    assert (found.change, found.forgotten) == (1, 1)
+
+
+async def test_remains_of_a_vector_store_are_its_tombstones_and_batches(records: VectorStoreStore) -> None:
+    await records.insert_batch(FileBatch("vsfb_1", "vs_1", "org-1", "proj-1", START))
+    await records.add_files([file(), file("file-2"), file(vector_store="vs_2")])
+    for each in (file(), file(vector_store="vs_2")):
+        await records.delete_file(each, START)
+    await records.remove_remains("vs_1")
+    assert [each.file for each in await records.find_files("vs_1", ["file-1", "file-2"])] == ["file-2"]
+    assert len(await records.find_files("vs_2", ["file-1"])) == 1
+    assert await records.find_batch(ADA, "vs_1", "vsfb_1") is None

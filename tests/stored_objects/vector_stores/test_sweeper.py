@@ -1,0 +1,78 @@
+"""Sweeper of vector stores: expired ones, and what interrupted changes and deletions have left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from stored_objects.documents.project_documents import DAY
+from stored_objects.vector_stores.records import UNNUMBERED, FileState
+from stored_objects.vector_stores.sweeper import TOMBSTONE_TIME, VectorStoreSweeper
+from tests.stored_objects.vector_stores.conftest import ADA, SIZE, Platform, set_id
+
+
+@pytest.fixture
+def sweeper(platform: Platform) -> VectorStoreSweeper:
+    return VectorStoreSweeper(platform.stores, clock=platform.clock)
+
+
+async def test_an_expired_vector_store_is_deleted_with_its_files(
+    platform: Platform, sweeper: VectorStoreSweeper
+) -> None:
+    store = await platform.create(ADA, "file-1")
+    await platform.stores.update(store, name="", metadata={}, expiry_days=1)
+    await platform.import_next()
+    platform.clock.now += DAY - 1
+    await sweeper.sweep()
+    assert list(platform.records.stores) == [store.id]
+    platform.clock.now += 1
+    await sweeper.sweep()
+    records = platform.records
+    assert (records.stores, records.files, platform.passages.blocks, await platform.used()) == ({}, {}, {}, 0)
+
+
+@pytest.mark.parametrize("released", [False, True])
+async def test_a_deletion_that_was_cut_off_is_finished(
+    platform: Platform, sweeper: VectorStoreSweeper, released: bool
+) -> None:
+    store = await platform.create(ADA, "file-1")
+    file = await platform.import_next()
+    await platform.records.delete_file(file, platform.clock())
+    if released:
+        await platform.passages.release(set_id(file), file.reference)
+    assert await platform.used() == SIZE
+    await sweeper.sweep()
+    (tombstone,) = await platform.records.changed_files(store.id, 1)
+    assert (tombstone.state, tombstone.change, tombstone.passages) == (FileState.DELETED, 2, "")
+    assert (platform.passages.blocks, await platform.used()) == ({}, 0)
+
+
+async def test_a_cancelled_file_gives_back_what_it_took(platform: Platform, sweeper: VectorStoreSweeper) -> None:
+    await platform.create(ADA, "file-1")
+    file = await platform.claim()
+    await platform.imports.begin(file, set_id(file), SIZE)
+    platform.records.files[file.id] = replace(platform.records.files[file.id], state=FileState.CANCELLED)
+    await sweeper.sweep()
+    assert (platform.passages.sets, await platform.used()) == ({}, 0)
+
+
+async def test_a_change_without_a_number_gets_one(platform: Platform, sweeper: VectorStoreSweeper) -> None:
+    store = await platform.create(ADA, "file-1")
+    await platform.records.complete(await platform.claim())
+    assert (await platform.stores.find_file(store, "file-1")).change == UNNUMBERED
+    await sweeper.sweep()
+    assert (await platform.stores.find_file(store, "file-1")).change == 1
+
+
+async def test_tombstones_are_forgotten_after_a_time(platform: Platform, sweeper: VectorStoreSweeper) -> None:
+    store = await platform.create(ADA, "file-1")
+    await platform.import_next()
+    await platform.stores.delete_file(store, "file-1")
+    platform.clock.now += TOMBSTONE_TIME
+    await sweeper.sweep()
+    assert len(platform.records.files) == 1
+    platform.clock.now += 1
+    await sweeper.sweep()
+    assert platform.records.files == {}
+    assert (await platform.stores.find(ADA, store.id)).forgotten == 2

@@ -1,0 +1,160 @@
+"""Vector stores of projects: owners, expiry, files and batches, and a deletion that leaves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stored_objects.documents.project_documents import DAY
+from stored_objects.errors import DocumentNotFound
+from stored_objects.vector_stores.records import NEVER, FileCounts, FileState, ImportFailure, PageQuery
+from stored_objects.vector_stores.vector_stores import ACTIVITY_INTERVAL, VectorStores
+from tests.stored_objects.conftest import START
+from tests.stored_objects.vector_stores.conftest import ADA, BOB, EVE, SIZE, Platform, new_file
+
+
+async def test_a_vector_store_is_found_by_its_project_alone(platform: Platform) -> None:
+    store = await platform.create()
+    assert await platform.stores.find(ADA, store.id) == store
+    for other in (BOB, EVE):
+        with pytest.raises(DocumentNotFound):
+            await platform.stores.find(other, store.id)
+        with pytest.raises(DocumentNotFound):
+            await platform.stores.page(other, PageQuery(1), after=store.id)
+
+
+async def test_a_page_says_whether_further_items_follow_in_its_direction(platform: Platform) -> None:
+    made = []
+    for number in range(4):
+        platform.clock.now = START + number
+        made.append((await platform.create()).id)
+
+    async def page(limit: int, **bounds: Any) -> tuple[list[int], bool]:
+        found = await platform.stores.page(ADA, PageQuery(limit, "asc"), **bounds)
+        return [made.index(each.id) for each in found.items], found.has_more
+
+    assert await page(2) == ([0, 1], True)
+    assert await page(2, after=made[1]) == ([2, 3], False)
+    assert await page(2, before=made[3]) == ([1, 2], True)
+    assert await page(2, before=made[2]) == ([0, 1], False)
+
+
+async def test_an_expiry_moves_with_changes_and_searches(platform: Platform) -> None:
+    store = await platform.create()
+    assert store.expires == NEVER
+    platform.clock.now += 100
+    store = await platform.stores.update(store, name="Umowy", metadata={"a": "b"}, expiry_days=2)
+    assert (store.last_active, store.expires) == (START + 100, START + 100 + 2 * DAY)
+    platform.clock.now += ACTIVITY_INTERVAL - 1
+    await platform.stores.searched(store)
+    assert await platform.stores.find(ADA, store.id) == store
+    platform.clock.now += 1
+    await platform.stores.searched(store)
+    found = await platform.stores.find(ADA, store.id)
+    assert found == replace(store, last_active=platform.clock.now, expires=platform.clock.now + 2 * DAY)
+
+
+async def test_files_keep_the_order_and_the_batch_that_they_were_added_with(platform: Platform) -> None:
+    store = await platform.create(ADA, "file-1")
+    batch = await platform.stores.add_batch(store, [new_file("file-3"), new_file("file-2")])
+    found = await platform.stores.page_files(store, PageQuery(9, "asc"))
+    assert [(each.file, each.name, each.batch) for each in found.items] == [
+        ("file-1", "file-1.pdf", ""),
+        ("file-3", "file-3.pdf", batch.id),
+        ("file-2", "file-2.pdf", batch.id),
+    ]
+    after = await platform.stores.page_files(store, PageQuery(1, "asc"), after="file-1", batch=batch.id)
+    assert ([each.file for each in after.items], after.has_more) == (["file-3"], True)
+    assert await platform.stores.counts([store]) == {store.id: FileCounts(in_progress=3)}
+    assert (await platform.stores.find_batch(store, batch.id)) == batch
+    with pytest.raises(DocumentNotFound):
+        await platform.stores.find_batch(store, "vsfb_0")
+    with pytest.raises(DocumentNotFound):
+        await platform.stores.find_file(store, "file-0")
+
+
+async def test_a_batch_that_is_cancelled_keeps_its_completed_files(platform: Platform) -> None:
+    store = await platform.create()
+    batch = await platform.stores.add_batch(store, [new_file("file-1"), new_file("file-2")])
+    await platform.import_next()
+    assert (await platform.stores.cancel_batch(batch)).cancelled
+    counts = FileCounts(completed=1, cancelled=1, size=SIZE)
+    assert await platform.records.batch_counts(batch) == counts
+    assert await platform.imports.claim("gateway-2") is None
+
+
+async def test_attributes_are_replaced_and_the_change_is_numbered(platform: Platform) -> None:
+    store = await platform.create(ADA, "file-1")
+    await platform.import_next()
+    changed = await platform.stores.set_attributes(store, "file-1", {"year": 2027.0})
+    found = await platform.stores.find_file(store, "file-1")
+    assert (changed.attributes, found.attributes) == ({"year": 2027.0}, {"year": 2027.0})
+    assert (found.change, (await platform.stores.find(ADA, store.id)).change) == (2, 2)
+
+
+async def test_a_deleted_file_leaves_neither_passages_nor_counted_bytes(platform: Platform) -> None:
+    store = await platform.create(ADA, "file-1")
+    await platform.import_next()
+    assert (await platform.used(), len(platform.passages.blocks)) == (SIZE, 2)
+    await platform.stores.delete_file(store, "file-1")
+    assert (await platform.used(), platform.passages.sets, platform.passages.blocks) == (0, {}, {})
+    (tombstone,) = await platform.records.changed_files(store.id, 1)
+    assert (tombstone.state, tombstone.change) == (FileState.DELETED, 2)
+    with pytest.raises(DocumentNotFound):
+        await platform.stores.delete_file(store, "file-1")
+
+
+async def test_passages_that_another_file_of_the_organisation_has_stay(platform: Platform) -> None:
+    mine, others = await platform.create(ADA, "file-1"), await platform.create(BOB, "file-2")
+    await platform.import_next()
+    await platform.import_next()
+    assert len(platform.passages.sets) == 1
+    assert (await platform.used(ADA), await platform.used(BOB)) == (SIZE, SIZE)
+    await platform.stores.delete_file(mine, "file-1")
+    assert (await platform.used(ADA), len(platform.passages.blocks)) == (0, 2)
+    await platform.stores.delete(others)
+    assert (await platform.used(BOB), platform.passages.blocks) == (0, {})
+
+
+async def test_organisations_share_no_passages(platform: Platform) -> None:
+    await platform.create(ADA, "file-1")
+    await platform.create(EVE, "file-2")
+    first, second = await platform.import_next(), await platform.import_next()
+    assert {each.organisation for each in platform.passages.sets.values()} == {"org-1", "org-2"}
+    assert (first.organisation, second.organisation) == ("org-1", "org-2")
+
+
+async def test_a_deleted_vector_store_leaves_nothing(platform: Platform) -> None:
+    store = await platform.create(ADA, "file-1", "file-2", "file-3")
+    await platform.stores.add_batch(store, [new_file("file-4")])
+    await platform.import_next()
+    await platform.stores.delete_file(store, "file-2")
+    await platform.stores.delete(store)
+    records, passages = platform.records, platform.passages
+    assert (records.stores, records.files, records.batches, passages.sets, passages.blocks) == ({}, {}, {}, {}, {})
+    assert await platform.used() == 0
+
+
+async def test_files_added_to_a_vector_store_that_is_being_deleted_are_deleted(platform: Platform) -> None:
+    store = await platform.create()
+    await platform.stores.delete(store)
+    with pytest.raises(DocumentNotFound):
+        await platform.stores.add(store, [new_file("file-1")])
+    assert platform.records.files == {}
+
+
+async def test_a_file_that_failed_or_was_deleted_can_be_added_again(platform: Platform) -> None:
+    store = await platform.create(ADA, "file-1")
+    stores: VectorStores = platform.stores
+    await platform.imports.fail(await platform.claim(), ImportFailure("server_error", "No embedder."))
+    await stores.add(store, [new_file("file-1")])
+    await platform.import_next()
+    await stores.delete_file(store, "file-1")
+    await stores.add(store, [new_file("file-1")])
+    await platform.import_next()
+    found = await stores.find_file(store, "file-1")
+    assert (found.state, found.additions, found.size) == (FileState.COMPLETED, 3, SIZE)
+    assert await platform.used() == SIZE
+    assert len(platform.passages.blocks) == 2
