@@ -82,9 +82,10 @@ class MongoVectorStores:
         found = self._stores.find({"expires": {"$lte": now}}).limit(limit)
         return [_store(each) for each in await found.to_list(limit)]
 
-    async def known(self, ids: Collection[str]) -> set[str]:
-        """Return the subset of `ids` (of vector stores) that have a document in MongoDB."""
-        return {each["_id"] async for each in self._stores.find({"_id": {"$in": list(ids)}}, {"_id": 1})}
+    async def find_any(self, ids: Collection[str]) -> list[VectorStore]:
+        """Read the vector stores, of any owner, that have one of these ids from MongoDB."""
+        found = self._stores.find({"_id": {"$in": list(ids)}})
+        return [_store(each) for each in await found.to_list(len(ids))] if ids else []
 
     async def counts(self, vector_stores: Collection[str]) -> dict[str, FileCounts]:
         """Count the files of each of these vector stores in MongoDB, by state."""

@@ -233,8 +233,8 @@ class VectorStoreStore(Protocol):
         """Return up to `limit` vector stores of all owners that expired before `now`."""
         ...
 
-    async def known(self, ids: Collection[str]) -> set[str]:
-        """Return the subset of `ids` (of vector stores of any owner) that exist."""
+    async def find_any(self, ids: Collection[str]) -> list[VectorStore]:
+        """Return the vector stores, of any owner, that have one of these ids."""
         ...
 
     async def counts(self, vector_stores: Collection[str]) -> dict[str, FileCounts]:

@@ -6,11 +6,13 @@ import msgspec
 
 from documents.content import Block, Document
 
-DOCUMENT = Document((
-    Block("heading", "Zażółć", level=1, page=1),
-    Block("paragraph", "gęślą 😀 jaźń", page=1),
-    Block("table", "| a |\n| --- |\n| 1 |", page=2),
-))
+DOCUMENT = Document(
+    (
+        Block("heading", "Zażółć", level=1, page=1),
+        Block("paragraph", "gęślą 😀 jaźń", page=1),
+        Block("table", "| a |\n| --- |\n| 1 |", page=2),
+    )
+)
 
 
 def test_the_text_joins_the_blocks() -> None:

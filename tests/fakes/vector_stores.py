@@ -59,8 +59,8 @@ class DictVectorStores:
     async def expired(self, now: float, limit: int) -> list[VectorStore]:
         return [each for each in self.stores.values() if each.expires <= now][:limit]
 
-    async def known(self, ids: Collection[str]) -> set[str]:
-        return self.stores.keys() & set(ids)
+    async def find_any(self, ids: Collection[str]) -> list[VectorStore]:
+        return [each for each in self.stores.values() if each.id in ids]
 
     async def counts(self, vector_stores: Collection[str]) -> dict[str, FileCounts]:
         return {id: _counts(each for each in self.files.values() if each.vector_store == id) for id in vector_stores}

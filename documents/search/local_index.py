@@ -1,0 +1,276 @@
+"""Search index in a local folder: a SQLite database of files, passages and words, and a file of vectors.
+
+Each vector is compared to the question (an exact scan), so recall is complete. One process uses the folder at a time.
+A change is complete with the commit of the database: it is killed at any time without harm, as vectors are written
+before to rows that the database does not use, and those of removed passages are overwritten before it, too; what is
+removed twice is gone all the same.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from documents.search.filters import Filter
+from documents.search.fusion import Ranking, fuse
+from documents.search.index import FileContent, Hit, IndexChanges, IndexedFile, SearchQuery
+from documents.search.index_database import FoundPassage, IndexDatabase, IndexUnusable, QueryWord
+from documents.search.vectors import VectorFile, best_rows, normalised
+from documents.search.words import terms_of
+
+DATABASE, VECTORS = "index.sqlite3", "vectors.f32"
+CANDIDATES = 100
+"""Passages of each ranking that are fused, at least."""
+_UNUSED = -1
+"""Ordinal of the file of a row that no passage has."""
+_DIMENSION, _POSITION, _REMAINS = "dimension", "position", "remains"
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """What a search reads besides the database; replaced as a whole by each change."""
+
+    position: int = 0
+    files: Mapping[int, IndexedFile] = field(default_factory=dict)
+    """Files by ordinal."""
+    by_key: Mapping[str, IndexedFile] = field(default_factory=dict)
+    ordinals: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    """Ordinal of the file of each row, or `_UNUSED`."""
+    total: int = 0
+    """Number of passages."""
+
+
+class LocalIndex:
+    """Implementation of `SearchIndex` in a folder, which is created, and emptied if its content is unusable."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._connections: list[IndexDatabase] = []
+        """Connections that no thread uses."""
+        self._connections_lock = threading.Lock()
+        self._is_closed = False
+        self._change_lock = threading.Lock()
+        self._vectors: VectorFile | None = None
+        try:
+            self._open()
+        except IndexUnusable:
+            shutil.rmtree(folder)
+            self._open()
+
+    def _open(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._database() as database:
+            dimension = database.state(_DIMENSION)
+            self._vectors = None if dimension is None else VectorFile(self._folder / VECTORS, int(dimension))
+            self._snapshot = _read(database)
+        rows = 0 if self._vectors is None else len(self._vectors.rows)
+        if rows < len(self._snapshot.ordinals):
+            while self._connections:
+                self._connections.pop().close()
+            raise IndexUnusable("vectors are missing")
+
+    @property
+    def position(self) -> int:
+        """Change number of the store that the index is at; 0: a new index."""
+        return self._snapshot.position
+
+    @property
+    def files(self) -> Mapping[str, IndexedFile]:
+        """Files of the index, by key."""
+        return self._snapshot.by_key
+
+    def apply(self, changes: IndexChanges) -> None:
+        """Apply changes of files by one transaction of the database, so that every later search sees them."""
+        with self._change_lock, self._database() as database:
+            with database.transaction():
+                changed = self._change(database, changes)
+                if self._vectors is not None:
+                    self._vectors.flush()
+            self._snapshot = changed
+
+    def search(self, query: SearchQuery) -> list[Hit]:
+        """Return the passages that fit best, at most `query.limit`: by the fused ranks of vectors and words."""
+        snapshot = self._snapshot
+        ordinals = None if query.filter is None else _passing(snapshot.files, query.filter)
+        with self._database() as database:
+            searches = _Searches(snapshot, self._vectors, database, query, ordinals)
+            return searches.hits()
+
+    def erase_remains(self) -> None:
+        """Rewrite the inverted index without the terms of removed passages, if any were removed since the last time."""
+        with self._change_lock, self._database() as database:
+            if database.state(_REMAINS):
+                database.erase_remains()
+                database.set_state(_REMAINS, 0)
+
+    def close(self) -> None:
+        """Close the connections to the database; those that a thread uses when it is done."""
+        with self._connections_lock:
+            self._is_closed = True
+            while self._connections:
+                self._connections.pop().close()
+
+    @contextmanager
+    def _database(self) -> Iterator[IndexDatabase]:
+        with self._connections_lock:
+            database = self._connections.pop() if self._connections else None
+        if database is None:
+            database = IndexDatabase(self._folder / DATABASE)
+        try:
+            yield database
+        except BaseException:
+            database.close()
+            raise
+        with self._connections_lock:
+            if not self._is_closed:
+                self._connections.append(database)
+                return
+        database.close()
+
+    def _change(self, database: IndexDatabase, changes: IndexChanges) -> _Snapshot:
+        """Write changes to vectors and database, and return the snapshot of the index with them."""
+        before = self._snapshot
+        files = dict(before.files)
+        known = {file.key: ordinal for ordinal, file in files.items()}
+        removed = {known[key] for key in changes.removed if key in known}
+        replaced = {known[each.file.key] for each in changes.contents if each.file.key in known}
+        freed = [row for ordinal in removed | replaced for row in database.remove_passages(ordinal)]
+        for ordinal in removed:
+            database.remove_file(ordinal)
+            del files[ordinal]
+        if freed and self._vectors is not None:
+            self._vectors.erase(np.asarray(freed))
+            database.set_state(_REMAINS, 1)
+        for file in changes.renamed:
+            files[database.put_file(file)] = file
+        ordinals = before.ordinals.copy()
+        ordinals[freed] = _UNUSED
+        for content in changes.contents:
+            ordinal = database.put_file(content.file)
+            files[ordinal] = content.file
+            ordinals = self._add(database, ordinals, ordinal, content)
+        position = before.position if changes.position is None else changes.position
+        database.set_state(_POSITION, position)
+        return _snapshot(position, files, ordinals)
+
+    def _add(
+        self, database: IndexDatabase, ordinals: npt.NDArray[np.int64], ordinal: int, content: FileContent
+    ) -> npt.NDArray[np.int64]:
+        """Write the passages of a file to unused rows or new ones, and return the ordinals of all rows with them."""
+        count = len(content.passages)
+        if not count:
+            return ordinals
+        if self._vectors is None:
+            self._vectors = VectorFile(self._folder / VECTORS, content.vectors.shape[1])
+        database.set_state(_DIMENSION, content.vectors.shape[1])
+        unused = np.flatnonzero(ordinals == _UNUSED)[:count]
+        rows = np.concatenate([unused, np.arange(len(ordinals), len(ordinals) + count - len(unused))])
+        self._vectors.write(rows, content.vectors)
+        database.add_passages(ordinal, rows.tolist(), content.passages)
+        grown = np.concatenate([ordinals, np.full(count - len(unused), _UNUSED)])
+        grown[rows] = ordinal
+        return grown
+
+
+def _read(database: IndexDatabase) -> _Snapshot:
+    rows = np.asarray(database.rows(), np.int64).reshape(-1, 2)
+    ordinals = np.full(int(rows[:, 0].max()) + 1 if len(rows) else 0, _UNUSED)
+    ordinals[rows[:, 0]] = rows[:, 1]
+    return _snapshot(int(database.state(_POSITION) or 0), database.files(), ordinals)
+
+
+def _snapshot(position: int, files: Mapping[int, IndexedFile], ordinals: npt.NDArray[np.int64]) -> _Snapshot:
+    by_key = {each.key: each for each in files.values()}
+    return _Snapshot(position, files, by_key, ordinals, int(np.count_nonzero(ordinals != _UNUSED)))
+
+
+class _Searches:
+    """The rankings of one query, and the hits that they are fused to."""
+
+    def __init__(
+        self,
+        snapshot: _Snapshot,
+        vectors: VectorFile | None,
+        database: IndexDatabase,
+        query: SearchQuery,
+        ordinals: Sequence[int] | None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._database = database
+        self._query = query
+        self._ordinals = ordinals
+        self._candidates = max(CANDIDATES, 2 * query.limit)
+        rows = np.empty((0, 0), np.float32) if vectors is None else vectors.rows[: len(snapshot.ordinals)]
+        self._cosines = [
+            None if each.vector is None or not len(rows) else rows @ normalised(np.asarray(each.vector))
+            for each in query.questions
+        ]
+        self._words: list[list[QueryWord]] = [
+            database.query_words(each.text, snapshot.total) for each in query.questions
+        ]
+
+    def hits(self) -> list[Hit]:
+        """Return the passages that fit best, at most as many as the query asks for."""
+        if not self._snapshot.total or self._ordinals == []:
+            return []
+        rows = fuse(self._rankings())
+        passages = self._database.passages(rows[: 2 * self._candidates])
+        hits: list[Hit] = []
+        for row in rows:
+            found = passages.get(row)
+            if found is None or not self._is_current(row, found):
+                continue
+            hit = Hit(self._snapshot.files[found.ordinal], found.number, found.passage, self._score(row, found))
+            if hit.score >= self._query.threshold:
+                hits.append(hit)
+                if len(hits) == self._query.limit:
+                    break
+        return hits
+
+    def _rankings(self) -> list[Ranking]:
+        rankings = []
+        searched = self._searched_rows()
+        for cosines, words in zip(self._cosines, self._words, strict=True):
+            if self._query.vector_weight and cosines is not None:
+                scores = np.where(searched, cosines, -np.inf).astype(np.float32)
+                rankings.append(Ranking(self._query.vector_weight, best_rows(scores, self._candidates)))
+            if self._query.word_weight:
+                ranked = self._database.rank(words, self._candidates, self._ordinals)
+                rankings.append(Ranking(self._query.word_weight, ranked))
+        return rankings
+
+    def _searched_rows(self) -> npt.NDArray[np.bool_]:
+        ordinals = self._snapshot.ordinals
+        if self._ordinals is None:
+            return ordinals != _UNUSED
+        return np.isin(ordinals, self._ordinals)
+
+    def _is_current(self, row: int, found: FoundPassage) -> bool:
+        """Return whether a row still has the passage that it had at the beginning of the search."""
+        return row < len(self._snapshot.ordinals) and self._snapshot.ordinals[row] == found.ordinal
+
+    def _score(self, row: int, found: FoundPassage) -> float:
+        cosines = [float(each[row]) for each in self._cosines if each is not None]
+        scores = cosines if self._query.vector_weight else []
+        if self._query.word_weight:
+            terms = frozenset(terms_of(" ".join((*found.passage.heading_path, found.passage.text))))
+            scores += [_share(words, terms) for words in self._words]
+        return min(max([0.0, *scores]), 1.0)
+
+
+def _share(words: Sequence[QueryWord], terms: frozenset[str]) -> float:
+    """Return the share of the words of a query, weighted by their rarity, that a passage with these terms has."""
+    weight = sum(each.weight for each in words)
+    return sum(each.weight for each in words if each.terms & terms) / weight if weight else 0.0
+
+
+def _passing(files: Mapping[int, IndexedFile], condition: Filter) -> list[int]:
+    """Return the ordinals of the files whose attributes pass a filter."""
+    return [ordinal for ordinal, file in files.items() if condition.passes(file.attributes)]

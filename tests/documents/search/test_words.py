@@ -1,0 +1,48 @@
+"""Terms of texts: stems of Polish and English, without case and diacritics, and the words of a query in both."""
+
+from __future__ import annotations
+
+import pytest
+
+from documents.search.words import MAX_QUERY_WORDS, is_polish, query_terms, terms_of
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("umowa", "Strony zawarły umowę o pracę."),
+        ("wypowiedzenie umów", "Okres wypowiedzenia umowy wynosi trzy miesiące i jest liczony od końca miesiąca."),
+        ("kaucje", "Kaucja nie jest zwracana, jeżeli lokal został zniszczony przez najemcę."),
+        ("pracownikowi urlopu", "Pracownik ma prawo do urlopów wypoczynkowych."),
+        ("KSIĄŻKA", "Autorka napisała książki dla dzieci."),
+        ("umowe o prace", "Strony zawarły umowę o pracę."),
+        ("lokalu", "Najemca oddaje lokal w stanie niepogorszonym."),
+        ("running contracts", "The contract runs until the end of the year."),
+        ("Zażółć", "zazolc, czyli wyraz, który jest bez znaków"),
+        ("AG-2042/7", "The order AG-2042/7 is confirmed."),
+    ],
+)
+def test_a_word_is_found_in_another_form(query: str, text: str) -> None:
+    terms = set(terms_of(text))
+    for alternatives in query_terms(query):
+        assert alternatives & terms, alternatives
+
+
+@pytest.mark.parametrize(
+    ("query", "text"), [("umowa", "Strony piją kawę i nie ma nic do zrobienia."), ("cat", "The category is new.")]
+)
+def test_a_different_word_is_not_found(query: str, text: str) -> None:
+    (alternatives,) = query_terms(query)
+    assert not alternatives & set(terms_of(text))
+
+
+def test_a_query_has_each_word_once_and_not_too_many() -> None:
+    assert len(query_terms("Umowa umowy UMOWĘ, kaucja")) == 2
+    assert len(query_terms(" ".join(f"w{number}" for number in range(500)))) == MAX_QUERY_WORDS
+    assert query_terms("?! ...") == terms_of("?! ...") == []
+
+
+def test_a_language_is_told_by_function_words_and_letters() -> None:
+    assert is_polish(["Umowa", "jest", "zawarta", "na", "czas", "nieokreślony"])
+    assert not is_polish(["The", "contract", "is", "made", "in", "writing", "and", "signed"])
+    assert not is_polish([])
