@@ -154,6 +154,13 @@ SECTIONS = {
         "The same KV memory, divided by need in one engine process, or in fixed halves between two; in turns. Peak:"
         " growth of the processes' resident memory during the load, in which not only the KV cache grows.",
     ),
+    "document-search": (
+        "Search in documents",
+        "Ten passages for a question, by an index of all passages of a vector store (`benchmarks/document_search.py`):"
+        " alone and while an engine in another process decodes 4 streams on the same cores. Recall: of the ten nearest"
+        " vectors, which an exact search in float32 finds. Memory: growth of the process while it opens the index and"
+        " searches, with the vectors that it maps. Build: from passages and vectors as the store has them.",
+    ),
     "gpu": (
         "GPU",
         "Shapes of published models with random weights in bfloat16; all sequences at once, 128 tokens out. Decode:"

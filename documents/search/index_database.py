@@ -176,7 +176,8 @@ class IndexDatabase:
 
         `ordinals`: of the files whose passages are searched; `None`: all.
         """
-        terms, budget = [], POSTING_BUDGET
+        terms: list[str] = []
+        budget = POSTING_BUDGET
         for word in query:
             if terms and word.passages > budget:
                 break

@@ -248,9 +248,7 @@ class _Searches:
 
     def _searched_rows(self) -> npt.NDArray[np.bool_]:
         ordinals = self._snapshot.ordinals
-        if self._ordinals is None:
-            return ordinals != _UNUSED
-        return np.isin(ordinals, self._ordinals)
+        return np.asarray(ordinals != _UNUSED if self._ordinals is None else np.isin(ordinals, self._ordinals))
 
     def _is_current(self, row: int, found: FoundPassage) -> bool:
         """Return whether a row still has the passage that it had at the beginning of the search."""

@@ -1,8 +1,8 @@
-"""Words of texts as terms of an index: in lower case, without diacritics, and reduced to the stems of their language.
+"""Words of texts as terms of an index: in lower case, without diacritics, and reduced to stems.
 
-Polish has stems by Snowball's algorithm, as has English; every other text is treated as English, whose stemmer leaves
-most words of other languages as they are. A passage has the stems of the language that its function words show; a
-word of a query has those of both, for a query is too short to tell.
+A word has two terms, its stems by Snowball's algorithms for Polish and for English, or one if they are the same: texts
+mix languages, and a short one does not show which it is in. Two forms of a word are found by each other if they have a
+term in common.
 """
 
 from __future__ import annotations
@@ -21,47 +21,33 @@ MAX_QUERY_WORDS = 64
 """Different words of a query that are searched for."""
 
 _WORD = re.compile(r"[^\W_]+")
-_POLISH_LETTERS = re.compile("[ąćęłńóśźż]", re.IGNORECASE)
-_POLISH_WORDS = "i w z na do się nie jest że o od po za przez dla oraz lub jak są ale być jego jej"
-_ENGLISH_WORDS = "the of and in is that for it as with on by this be are or an from at which not"
-_FUNCTION_WORDS = dict.fromkeys(_POLISH_WORDS.split(), 1) | dict.fromkeys(_ENGLISH_WORDS.split(), -1)
-"""Function words of Polish (1) and English (-1), which differ."""
-_ENGLISH, _POLISH = Stemmer.Stemmer("english", 0), Stemmer.Stemmer("polish", 0)
-_SAMPLE = 400
-"""Words of a text by which its language is told."""
+_STEMMERS = Stemmer.Stemmer("polish", 0), Stemmer.Stemmer("english", 0)
 
 
 def terms_of(text: str) -> list[str]:
-    """Return the terms of a passage, in its order."""
-    words = _WORD.findall(text)
-    stem = _polish if is_polish(words) else _english
-    return [stem(word) for word in words]
+    """Return the terms of the words of a passage, in its order."""
+    return [term for word in _WORD.findall(text) for term in _terms(word)]
 
 
 def query_terms(text: str) -> list[frozenset[str]]:
-    """Return for each different word of a query the terms by which a passage may have it."""
-    alternatives = (frozenset((_polish(word), _english(word))) for word in _WORD.findall(text))
-    return list(dict.fromkeys(alternatives))[:MAX_QUERY_WORDS]
+    """Return the terms of each word of a query; forms of the same word are one."""
+    found: list[frozenset[str]] = []
+    for word in _WORD.findall(text):
+        terms = frozenset(_terms(word))
+        same = [each for each in found if each & terms]
+        found = [*(each for each in found if each not in same), terms.union(*same)]
+    return found[:MAX_QUERY_WORDS]
 
 
-def is_polish(words: list[str]) -> bool:
-    """Return whether a text with these words is more likely Polish than English."""
-    sample = words[:_SAMPLE]
-    letters = sum(1 for word in sample if _POLISH_LETTERS.search(word))
-    return letters + sum(_FUNCTION_WORDS.get(word.lower(), 0) for word in sample) > 0
-
-
-@lru_cache(maxsize=100_000)
-def _english(word: str) -> str:
-    return _folded(_ENGLISH.stemWord(word.lower()))
-
-
-@lru_cache(maxsize=100_000)
-def _polish(word: str) -> str:
-    return _folded(_POLISH.stemWord(word.lower()))
+@lru_cache(maxsize=200_000)
+def _terms(word: str) -> tuple[str, ...]:
+    lower = word.lower()
+    return tuple(dict.fromkeys(_folded(each.stemWord(lower)) for each in _STEMMERS))
 
 
 def _folded(term: str) -> str:
     """Return a term without diacritics; ł has no decomposition."""
+    if term.isascii():
+        return term[:MAX_TERM]
     decomposed = unicodedata.normalize("NFKD", term.replace("ł", "l"))
     return "".join(each for each in decomposed if not unicodedata.combining(each))[:MAX_TERM]

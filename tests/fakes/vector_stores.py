@@ -19,6 +19,7 @@ from stored_objects.vector_stores.records import (
     FileState,
     ImportFailure,
     PageQuery,
+    Place,
     VectorStore,
     VectorStoreFile,
 )
@@ -293,12 +294,17 @@ def _counts(files: Any) -> FileCounts:
 
 
 def _page(records: list[Record], query: PageQuery) -> list[Record]:
-    def key(place: Any) -> tuple[float, str]:
+    sign = 1 if query.order == "asc" else -1
+
+    def is_between(place: Place) -> bool:
+        bounds = ((query.after, sign), (query.before, -sign))
+        return all(bound is None or (side > 0) is (key(place) > key(bound)) for bound, side in bounds) and not any(
+            bound == place for bound, _ in bounds
+        )
+
+    def key(place: Place) -> tuple[float, str]:
         return place.created, place.id
 
-    ordered = sorted(records, key=lambda each: key(place_of(each)), reverse=query.order == "desc")
-    places = [key(place_of(each)) for each in ordered]
-    first = 0 if query.after is None else places.index(key(query.after)) + 1
-    last = len(ordered) if query.before is None else places.index(key(query.before))
-    between = ordered[first:last]
+    ordered = sorted(records, key=lambda each: key(place_of(each)), reverse=sign < 0)
+    between = [each for each in ordered if is_between(place_of(each))]
     return between[-query.limit :] if query.is_backward else between[: query.limit]

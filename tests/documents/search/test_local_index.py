@@ -74,9 +74,9 @@ def test_the_nearest_vector_comes_first(index: LocalIndex) -> None:
 
 def test_ranks_of_words_and_vectors_are_fused(index: LocalIndex) -> None:
     assert found(index, "kaucja", like=TEXTS["lease"][1])[0] == ("lease", 1)
-    by_vector = found(index, "kettle", like=TEXTS["work"][0], vector_weight=5.0)
+    by_vector = found(index, "kettle", like=TEXTS["work"][0], vector_weight=1000.0)
     assert by_vector[0] == ("work", 0)
-    assert found(index, "kettle", like=TEXTS["work"][0], word_weight=5.0)[0] == ("invoice", 0)
+    assert found(index, "kettle", like=TEXTS["work"][0], word_weight=1000.0)[0] == ("invoice", 0)
     several = SearchQuery([Question("kettle"), Question("kaucja")], limit=2)
     assert {each.file.key for each in index.search(several)} == {"invoice", "lease"}
 

@@ -1,10 +1,10 @@
-"""Terms of texts: stems of Polish and English, without case and diacritics, and the words of a query in both."""
+"""Terms of texts: stems of Polish and English words, without case and diacritics, by which other forms are found."""
 
 from __future__ import annotations
 
 import pytest
 
-from documents.search.words import MAX_QUERY_WORDS, is_polish, query_terms, terms_of
+from documents.search.words import MAX_QUERY_WORDS, query_terms, terms_of
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,3 @@ def test_a_query_has_each_word_once_and_not_too_many() -> None:
     assert len(query_terms("Umowa umowy UMOWĘ, kaucja")) == 2
     assert len(query_terms(" ".join(f"w{number}" for number in range(500)))) == MAX_QUERY_WORDS
     assert query_terms("?! ...") == terms_of("?! ...") == []
-
-
-def test_a_language_is_told_by_function_words_and_letters() -> None:
-    assert is_polish(["Umowa", "jest", "zawarta", "na", "czas", "nieokreślony"])
-    assert not is_polish(["The", "contract", "is", "made", "in", "writing", "and", "signed"])
-    assert not is_polish([])

@@ -118,7 +118,9 @@ async def test_a_deletion_leaves_nothing_in_the_local_files(
     def remains() -> list[Path]:
         return [each for each in tmp_path.rglob("*") if each.is_file() and b"mandragor" in each.read_bytes()]
 
-    store, other = await platform.create(ADA, "file-1", "file-2"), await platform.create(ADA, "file-1")
+    store = await platform.create(ADA, "file-1", "file-2")
+    platform.clock.now += 1
+    other = await platform.create(ADA, "file-1")
     for text in ("Mandragora", "Czynsz", "Mandragora"):
         await import_texts(platform, [text])
     for each in (store, other):
@@ -141,9 +143,8 @@ async def test_a_deleted_vector_store_is_not_searched(platform: Platform, search
         await searches.search(store, QUERY)
 
 
-async def test_an_index_is_built_again_from_the_store_after_its_loss(
-    platform: Platform, searches: VectorStoreSearches, tmp_path: Path
-) -> None:
+async def test_an_index_is_built_again_from_the_store_after_its_loss(platform: Platform, tmp_path: Path) -> None:
+    searches = VectorStoreSearches(platform.stores, tmp_path, LocalIndex)
     store = await platform.create(ADA, "file-1")
     await import_texts(platform, ["Kaucja", "Czynsz", "Najem"])
     before = await search(platform, searches, store)
