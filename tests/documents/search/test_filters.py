@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from documents.search.filters import Combination, Comparison
+from documents.search.filters import AttributeValue, Combination, Comparison
 
-ATTRIBUTES = {"year": 2026.0, "kind": "umowa", "signed": True}
+ATTRIBUTES: dict[str, AttributeValue] = {"year": 2026.0, "kind": "umowa", "signed": True}
 
 
 @pytest.mark.parametrize(

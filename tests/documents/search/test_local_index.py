@@ -25,8 +25,8 @@ TEXTS = {
     "work": ["Pracownik ma prawo do urlopu wypoczynkowego.", "Okres wypowiedzenia wynosi trzy miesiące."],
     "invoice": ["Invoice AG-2042 for the delivery of a copper kettle.", "The total is to be paid in thirty days."],
 }
-WORDS = {"vector_weight": 0.0}
-VECTORS_ONLY = {"word_weight": 0.0}
+WORDS: dict[str, Any] = {"vector_weight": 0.0}
+VECTORS_ONLY: dict[str, Any] = {"word_weight": 0.0}
 
 
 def content(key: str, texts: list[str], revision: int = 1, **attributes: Any) -> FileContent:
@@ -94,7 +94,7 @@ def test_a_score_tells_a_passage_that_fits_from_one_that_does_not(index: LocalIn
 
 
 def test_only_files_that_pass_the_filter_are_searched(index: LocalIndex) -> None:
-    since = {"filter": Comparison("year", "gte", 2025)}
+    since: dict[str, Any] = {"filter": Comparison("year", "gte", 2025)}
     assert found(index, "kaucja lokal", **WORDS, **since) == []
     like = TEXTS["lease"][0]
     assert {key for key, _ in found(index, "", like=like, **VECTORS_ONLY, **since)} == {"work", "invoice"}

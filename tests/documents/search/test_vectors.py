@@ -20,7 +20,7 @@ def test_packed_vectors_have_length_one_and_nearly_their_direction() -> None:
 
 def test_a_zero_vector_stays_zero() -> None:
     found = unpack_vectors(pack_vectors([[0, 0], [3, 4]]), 2)
-    assert np.allclose(found, [[0, 0], [0.6, 0.8]], atol=1e-3)
+    assert np.allclose(found, [[0.0, 0.0], [0.6, 0.8]], atol=1e-3)
 
 
 def test_rows_are_kept_in_a_file_that_grows(tmp_path: Path) -> None:
