@@ -9,6 +9,7 @@ import pytest
 
 from tests.assistant.hostile_index import INDEX as ASSISTANT_TESTS
 from tests.chat_ui.hostile_index import INDEX as CHAT_TESTS
+from tests.documents.hostile_index import INDEX as DOCUMENT_TESTS
 from tests.gateway.hostile_index import INDEX as GATEWAY_TESTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,7 +120,7 @@ def test_documents_and_sections_that_are_cited_exist() -> None:
 def test_classes_of_hostile_input_are_those_of_the_indexes_of_tests() -> None:
     """The document names the tests of the other rows."""
     rows = {each for each in anchors(ROOT / "docs/design/hostile-input.md") if re.fullmatch(r"H\d+", each)}
-    named = GATEWAY_TESTS.keys() | CHAT_TESTS.keys() | ASSISTANT_TESTS.keys()
+    named = GATEWAY_TESTS.keys() | CHAT_TESTS.keys() | ASSISTANT_TESTS.keys() | DOCUMENT_TESTS.keys()
     assert rows - {"H86", "H97", "H98", "H99", "H102", "H106"} == named
 
 

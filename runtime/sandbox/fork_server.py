@@ -46,9 +46,7 @@ class ForkServer:
         """Process id of the fork server's running process; `None` while it does not run."""
         return self._server.pid if self._server is not None and self._server.alive else None
 
-    async def run(
-        self, limits: WorkLimits, order: bytes = b"", source: int = NO_SOURCE
-    ) -> AsyncGenerator[bytes, None]:
+    async def run(self, limits: WorkLimits, order: bytes = b"", source: int = NO_SOURCE) -> AsyncGenerator[bytes, None]:
         """Run one piece of work, with input `order`, in a confined child; yield its messages.
 
         Close the iterator to cancel it. `source` is the descriptor of an open file, as in `process.run`.

@@ -150,7 +150,13 @@ COMMAND_LINE = ("infra.cli.main", *(f"{package}.settings" for package in ("chat_
 ADMINISTRATION = ("infra.accounts.account_services", "infra.accounts.sign_in_services", "infra.cli.people_commands")
 """What the commands for keys, people and credit import; they are run in the container of billing or a gateway."""
 ROOTS = {
-    "gateway": ("gateway.app", "infra.web_app.app", "chat_ui.importing.parser", *ADMINISTRATION),
+    "gateway": (
+        "gateway.app",
+        "infra.web_app.app",
+        "chat_ui.importing.parser",
+        "documents.parsing.reader",
+        *ADMINISTRATION,
+    ),
     "billing": ("auth_billing.__main__", *ADMINISTRATION),
     "worker": (
         "inference_worker.__main__",

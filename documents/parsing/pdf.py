@@ -1,0 +1,105 @@
+"""Reads PDF files by PDFium: words with their places, from which `pdf_layout` makes blocks; scripts are not run."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pypdfium2
+from pypdfium2 import raw
+
+from documents.errors import DamagedFile, EncryptedFile, FileTooLarge
+from documents.parsing.block_collector import MAX_CHARACTERS, BlockCollector
+from documents.parsing.pdf_layout import Line, Page, Word, lines_of_words, read_pages
+
+MAX_PAGES = 5000
+"""Pages of a PDF file, at most."""
+_WORD = re.compile(r"\S+")
+_NAMED_PAGES = 8
+"""Pages, or ranges of them, that a warning names."""
+
+
+def read(file: BinaryIO, blocks: BlockCollector) -> None:
+    """Read the PDF file `file`, and warn of pages that are scanned or damaged.
+
+    Raises:
+        EncryptedFile: it needs a password.
+        DamagedFile: it has no page that can be read.
+        FileTooLarge: it has, or claims, more than `MAX_PAGES`.
+    """
+    file.seek(0)
+    try:
+        document = pypdfium2.PdfDocument(file)
+    except pypdfium2.PdfiumError as error:
+        if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
+            raise EncryptedFile("The file is encrypted: save it without a password.") from error
+        raise DamagedFile("The file is damaged: it is no complete PDF file.") from error
+    if len(document) > MAX_PAGES:
+        raise FileTooLarge(f"The file has {len(document):,} pages, at most {MAX_PAGES:,} are read.")
+    blocks.pages = len(document)
+    blocks.title = document.get_metadata_value("Title")
+    pages: list[Page] = []
+    scanned: list[int] = []
+    damaged: list[int] = []
+    characters = 0
+    for number in range(1, len(document) + 1):
+        try:
+            page = document[number - 1]
+            lines = _lines(page)
+        except pypdfium2.PdfiumError:
+            damaged.append(number)
+            continue
+        characters += sum(len(word.text) for line in lines for word in line.words)
+        if characters > MAX_CHARACTERS:
+            raise FileTooLarge(f"The file has more than {MAX_CHARACTERS:,} characters of text.")
+        if lines:
+            pages.append(Page(number, lines))
+        elif _has_image(page):
+            scanned.append(number)
+        page.close()
+    if damaged and len(damaged) == len(document):
+        raise DamagedFile("The file is damaged: none of its pages can be read.")
+    read_pages(pages, blocks)
+    if scanned:
+        blocks.warn(f"Scanned without text, and not read: {_page_names(scanned)} of {len(document)}.")
+    if damaged:
+        blocks.warn(f"Damaged, and not read: {_page_names(damaged)} of {len(document)}.")
+
+
+def _lines(page: pypdfium2.PdfPage) -> list[Line]:
+    text_page = page.get_textpage()
+    try:
+        return lines_of_words(_words(text_page))
+    finally:
+        text_page.close()
+
+
+def _words(page: pypdfium2.PdfTextPage) -> Iterator[Word]:
+    """Yield the words of a page in the order of its content."""
+    text = "".join(chr(raw.FPDFText_GetUnicode(page, index)) for index in range(page.count_chars()))
+    first, last = raw.FS_RECTF(), raw.FS_RECTF()
+    to_first, to_last = ctypes.byref(first), ctypes.byref(last)
+    for word in _WORD.finditer(text):
+        raw.FPDFText_GetLooseCharBox(page, word.start(), to_first)
+        raw.FPDFText_GetLooseCharBox(page, word.end() - 1, to_last)
+        left, right = min(first.left, last.left), max(first.right, last.right)
+        yield Word(word[0], left, right, max(first.top, first.bottom), min(first.top, first.bottom))
+
+
+def _has_image(page: pypdfium2.PdfPage) -> bool:
+    return next(page.get_objects(filter=(raw.FPDF_PAGEOBJ_IMAGE,), max_depth=3), None) is not None
+
+
+def _page_names(numbers: list[int]) -> str:
+    """Return `page 3` or `pages 1-4, 7`, with the first ones if there are many."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    names = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_NAMED_PAGES]]
+    more = [] if len(ranges) <= _NAMED_PAGES else ["..."]
+    return f"page{'s' if len(numbers) > 1 else ''} {', '.join([*names, *more])}"
