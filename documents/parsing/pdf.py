@@ -51,7 +51,7 @@ def read(file: BinaryIO, blocks: BlockCollector) -> None:
         except pypdfium2.PdfiumError:
             damaged.append(number)
             continue
-        characters += sum(len(word.text) for line in lines for word in line.words)
+        characters += sum(len(line.text) for line in lines)
         if characters > MAX_CHARACTERS:
             raise FileTooLarge(f"The file has more than {MAX_CHARACTERS:,} characters of text.")
         if lines:

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from statistics import median
 from typing import NamedTuple
 
@@ -44,18 +43,21 @@ class Word(NamedTuple):
 
 
 class Line:
-    """Words beside each other on a page, from left to right.
+    """Words beside each other on a page, from left to right, joined to cells.
 
     Attributes:
-        words: the words, at least one.
+        cells: the words, joined to one where the gap between them is that of a space; at least one.
         top: upper edge of the highest word in points, from the lower edge of the page.
         bottom: lower edge of the lowest word.
     """
 
+    __slots__ = ("_last_left", "bottom", "cells", "top")
+
     def __init__(self, word: Word) -> None:
-        self.words = [word]
+        self.cells = [word]
         self.top = word.top
         self.bottom = word.bottom
+        self._last_left = word.left
 
     @property
     def height(self) -> float:
@@ -65,31 +67,24 @@ class Line:
     @property
     def text(self) -> str:
         """Text of the line with single spaces."""
-        return " ".join(word.text for word in self.words)
-
-    @cached_property
-    def cells(self) -> list[Word]:
-        """The line's words, joined to one where the gap between them is that of a space; read when it is complete."""
-        joined = [self.words[0]]
-        for word in self.words[1:]:
-            last = joined[-1]
-            if word.left - last.right > _CELL_GAP * self.height:
-                joined.append(word)
-            else:
-                joined[-1] = last._replace(text=f"{last.text} {word.text}", right=max(last.right, word.right))
-        return joined
+        return " ".join(cell.text for cell in self.cells)
 
     def takes(self, word: Word) -> bool:
         """Return whether a word continues the line: beside its last word, and to the right of it."""
         overlap = min(self.top, word.top) - max(self.bottom, word.bottom)
         lower = min(self.height, max(word.top - word.bottom, 0.1))
-        return overlap >= _SAME_LINE * lower and word.left >= self.words[-1].left
+        return overlap >= _SAME_LINE * lower and word.left >= self._last_left
 
     def add(self, word: Word) -> None:
         """Add a word at the end of the line."""
-        self.words.append(word)
         self.top = max(self.top, word.top)
         self.bottom = min(self.bottom, word.bottom)
+        self._last_left = word.left
+        last = self.cells[-1]
+        if word.left - last.right > _CELL_GAP * self.height:
+            self.cells.append(word)
+        else:
+            self.cells[-1] = last._replace(text=f"{last.text} {word.text}", right=max(last.right, word.right))
 
 
 @dataclass(frozen=True)
