@@ -108,6 +108,10 @@ class KeyedRequest:
         names = (self.tenant, self.project, self.endpoint, self.key)
         return hashlib.sha256("\0".join(names).encode()).hexdigest()
 
+    def derived_id(self, number: int) -> str:
+        """Return 32 hexadecimal digits for `number`: a hash in which only repetitions of this request are equal."""
+        return hashlib.sha256(f"{self.record_id}\0{self.fingerprint}\0{number}".encode()).hexdigest()[:32]
+
 
 @dataclass(frozen=True)
 class Claim:

@@ -172,6 +172,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         timings,
         settings.gateway_id,
         response_error,
+        metrics,
     )
     return Gateway(
         settings=settings,
@@ -228,18 +229,20 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, gateway.billing.run())),
         asyncio.create_task(_supervise(gateway, gateway.completion_storage.run())),
         asyncio.create_task(_supervise(gateway, ObjectSweeper(gateway.objects).run())),
-        asyncio.create_task(_supervise(gateway, gateway.background.run())),
         asyncio.create_task(_supervise(gateway, DocumentSweeper(gateway.documents.kinds).run())),
     ]
-    context = RunContext(gateway, app, uuid.uuid4().hex)
-    batches_running = asyncio.create_task(_supervise(gateway, BatchRunner(context).run()))
+    batches: list[asyncio.Task[None]] = []
     try:
-        # Until every worker has sent a heartbeat, their models would be unknown (404).
+        # Until every worker has sent a heartbeat, their models would be unknown: to requests (404) and to takeovers.
         await asyncio.sleep(gateway.settings.registry_warmup)
+        tasks.append(asyncio.create_task(_supervise(gateway, gateway.background.run())))
+        context = RunContext(gateway, app, uuid.uuid4().hex)
+        batches.append(asyncio.create_task(_supervise(gateway, BatchRunner(context).run())))
         yield
     finally:
-        batches_running.cancel()  # before the requests of its lines
-        await asyncio.gather(batches_running, return_exceptions=True)
+        for task in batches:
+            task.cancel()  # before the requests of its lines
+        await asyncio.gather(*batches, return_exceptions=True)
         await gateway.idempotent.close()
         await gateway.background.close()
         await gateway.completion_storage.flush()

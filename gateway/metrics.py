@@ -62,4 +62,11 @@ class GatewayMetrics(ProducerMetrics):
             "headrace_hold_duration_seconds", "Time that requests waited for their credit hold."
         )
         self.batch_lines = counter("headrace_batch_lines", "Lines of batches answered, by outcome.", "outcome")
+        self.takeovers = counter(
+            "headrace_takeovers",
+            "Background responses and batches that this gateway claimed from one that died or stopped, by kind "
+            "(response, batch) and outcome (continued, ended, postponed).",
+            "kind",
+            "outcome",
+        )
         self.receipts_waiting = gauge("headrace_receipts_waiting", "Receipts waiting to be published.")

@@ -76,7 +76,7 @@ class AnswerEvents:
         self._position = _position(after, message)
         while True:
             live = self._generations.live(self._message)
-            seen = 0 if live is None else live.version
+            seen = 0 if live is None else live.changes.version
             if live is not None and not live.released:
                 message = live.snapshot
             for event in self._new_events(message) or [None]:
@@ -84,7 +84,7 @@ class AnswerEvents:
             if not message.state.is_open:
                 break
             if live is not None and not live.released:
-                await live.wait_for_change(seen, CHANGE_TIMEOUT)
+                await live.changes.wait(seen, CHANGE_TIMEOUT)
                 continue
             if self._generations.stopping.is_set():
                 return

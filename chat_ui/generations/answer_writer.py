@@ -117,7 +117,7 @@ class AnswerWriter:
             await asyncio.gather(generating, renewing, stopping, return_exceptions=True)
             if self.live.final is None:
                 self.live.released = True
-            self.live.notify()
+            self.live.changes.notify()
         return ended
 
     async def _outcome(self, generating: asyncio.Task[None], renewing: asyncio.Task[None]) -> Message | None:
@@ -158,7 +158,7 @@ class AnswerWriter:
                 match event:
                     case QueueStatus():
                         self.live.waiting = event
-                        self.live.notify()
+                        self.live.changes.notify()
                     case StepUpdate():
                         await self._put_step(event)
                     case TextDelta():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field, replace
 
 from chat_ui.history.records import Message, QueueStatus, State, TokenUsage
 from chat_ui.history.steps import Step
+from runtime.changes import Changes
 
 
 @dataclass
@@ -29,9 +29,8 @@ class LiveAnswer:
     """The final message as stored; `None` while the answer is being written."""
     released: bool = False
     """Whether this process stopped writing before the end; another process may continue."""
-    version: int = 0
-    """Number of changes so far."""
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    changes: Changes = field(default_factory=Changes)
+    """Changes of the answer, which its readers wait for."""
 
     @property
     def text(self) -> str:
@@ -59,13 +58,13 @@ class LiveAnswer:
         self.pieces.append(text)
         self.length += len(text)
         self.state = State.RUNNING
-        self.notify()
+        self.changes.notify()
 
     def put_step(self, step: Step) -> None:
         """Add or replace (by number) a step of the answer in memory, mark the answer as running, wake its readers."""
         self.steps[step.number] = step
         self.state = State.RUNNING
-        self.notify()
+        self.changes.notify()
 
     def restart(self) -> None:
         """Drop the answer's text and steps, as the model starts again; count a new attempt and wake the readers."""
@@ -73,20 +72,4 @@ class LiveAnswer:
         self.steps.clear()
         self.length = 0
         self.attempt += 1
-        self.notify()
-
-    def notify(self) -> None:
-        """Increment the answer's `version` and wake all readers that wait in `wait_for_change`."""
-        self.version += 1
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def wait_for_change(self, version: int, seconds: float) -> None:
-        """Wait at most `seconds` for a change of the answer since its version `version`; return in both cases."""
-        if self.version != version:
-            return
-        try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        except TimeoutError:
-            return
+        self.changes.notify()

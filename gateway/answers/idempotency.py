@@ -29,6 +29,8 @@ from router.bus import Bus
 from router.messages import Receipt
 from runtime.retry import DEFAULT_WAIT, Backoff
 
+REQUEST_KEY = "headrace.keyed_request"
+"""Key of the `KeyedRequest` in the ASGI scope of a run."""
 STORE_RETRY_TIMEOUT = 60.0
 """Seconds for which storing a response is retried while the store is unavailable."""
 RECEIPT_TIMEOUT = 60.0
@@ -81,7 +83,7 @@ class IdempotentRequests:
         recorder = ResponseRecorder(body, answer)
 
         def run_app(keyed: KeyedBilling) -> Awaitable[None]:
-            return app({**scope, SCOPE_KEY: keyed}, recorder.receive, recorder.send)
+            return app({**scope, SCOPE_KEY: keyed, REQUEST_KEY: request}, recorder.receive, recorder.send)
 
         task = asyncio.create_task(self._run(request, answer, run_app, resources))
         self._tasks.add(task)

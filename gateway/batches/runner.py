@@ -10,7 +10,7 @@ import structlog
 from auth_billing.errors import StoreUnavailable
 from gateway.batches.batch_run import BatchRun, RunContext
 from gateway.batches.results import LeaseLost
-from stored_objects.documents.batches import Batch
+from stored_objects.documents.batches import Batch, BatchState
 from stored_objects.errors import BlobsUnavailable
 
 MAX_BATCHES = 4
@@ -53,6 +53,8 @@ class BatchRunner:
             batch = await self._batches.claim(self._context.runner, now, now + self._context.lease)
             if batch is None:
                 return
+            if BatchState.IN_PROGRESS in batch.times:  # an earlier run has begun its lines
+                self._context.gateway.metrics.takeovers.labels("batch", "continued").inc()
             task = asyncio.create_task(self._run(batch))
             self._runs.add(task)
             task.add_done_callback(self._runs.discard)

@@ -50,8 +50,8 @@ class LogGroup:
 class ResponseRuns(Protocol):
     """Interface of the store of runs."""
 
-    async def begin(self, document: ProjectDocument, run: ResponseRun) -> None:
-        """Store a new response with its run, by one write."""
+    async def begin(self, document: ProjectDocument, run: ResponseRun) -> bool:
+        """Store a new response with its run, by one write; return false if another run of a response has its id."""
         ...
 
     async def append(self, groups: Sequence[LogGroup]) -> list[bool]:
@@ -63,7 +63,10 @@ class ResponseRuns(Protocol):
         ...
 
     async def renew(self, runner: str, responses: Collection[str], lease: float) -> dict[str, bool]:
-        """Extend the leases that `runner` holds on `responses`; return for each still held whether it is cancelled."""
+        """Extend the leases that `runner` holds on `responses`; return for each still held whether it is cancelled.
+
+        Leases that end less than three seconds before `lease` may stay as they are.
+        """
         ...
 
     async def cancel(self, owner: ProjectOwner, response: str) -> bool:

@@ -97,7 +97,8 @@ class MongoDocumentStore:
         """Sum up in MongoDB the sizes of a project's or (`requester` is `None`) organisation's documents."""
         if requester is not None and not is_project(requester):
             return 0
-        own = {} if requester is None else {"project": project_id(requester)}
+        own: dict[str, Any] = {} if requester is None else {"project": project_id(requester)}
+        own["size"] = {"$gt": 0}  # logs of background responses are counted in their ended responses
         group = {"_id": None, "size": {"$sum": "$size"}}
         found = self._documents.aggregate([{"$match": {"organisation": organisation, **own}}, {"$group": group}])
         return sum(each["size"] for each in await found.to_list(1))

@@ -24,6 +24,8 @@ ENDED = 0.0
 """Lease of a run whose response has ended."""
 RELEASED = 1.0
 """Lease of a run that any process may claim."""
+RENEWAL_INTERVAL = 2.5
+"""Seconds by which a renewal has to extend a lease to be written."""
 
 
 class MongoResponseRuns:
@@ -32,9 +34,12 @@ class MongoResponseRuns:
     def __init__(self, connection: StoreConnection) -> None:
         self._responses = connection.durable(RESPONSES)
 
-    async def begin(self, document: ProjectDocument, run: ResponseRun) -> None:
-        """Insert a new response with its run into MongoDB."""
-        await self._responses.insert_if_absent({**document_of(document), "run": asdict(run)})
+    async def begin(self, document: ProjectDocument, run: ResponseRun) -> bool:
+        """Insert a new response with its run into MongoDB; return false if its id is taken by another run."""
+        if await self._responses.insert_if_absent({**document_of(document), "run": asdict(run)}):
+            return True
+        own = {"_id": document.id, "run.runner": run.runner, "run.job": run.job}  # by a write that was repeated
+        return await self._responses.find_one(own, {"_id": 1}) is not None
 
     async def append(self, groups: Sequence[LogGroup]) -> list[bool]:
         """Insert groups into MongoDB by one write; return for each whether its number was free."""
@@ -42,14 +47,17 @@ class MongoResponseRuns:
 
     async def log(self, owner: ProjectOwner, response: str, start: int) -> list[bytes]:
         """Read the groups of a response of `owner` from number `start` on from MongoDB, in order."""
-        query = {**owned_by(owner), "parent": response, "_id": {"$gte": _group_id(response, start)}}
-        found = self._responses.find(query, {"content": 1}).sort("_id", 1)
-        return [bytes(each["content"]) for each in await found.to_list(None)]
+        # With the owner in the query the embedded store does not use the index of parents, but scans all logs.
+        query = {"parent": response, "_id": {"$gte": _group_id(response, start)}}
+        found = self._responses.find(query, {"content": 1, **dict.fromkeys(owned_by(owner), 1)}).sort("_id", 1)
+        owned = owned_by(owner).items()
+        return [bytes(each["content"]) for each in await found.to_list(None) if owned <= each.items()]
 
     async def renew(self, runner: str, responses: Collection[str], lease: float) -> dict[str, bool]:
         """Extend leases in MongoDB; return for each response that `runner` still holds whether it is cancelled."""
         held = {"_id": {"$in": list(responses)}, "run.runner": runner, "run.lease": {"$gt": ENDED}}
-        await self._responses.update_many(held, {"$set": {"run.lease": lease}})
+        old = {**held, "run.lease": {"$gt": ENDED, "$lt": lease - RENEWAL_INTERVAL}}
+        await self._responses.update_many(old, {"$set": {"run.lease": lease}})
         found = self._responses.find(held, {"run.cancelled": 1})
         return {each["_id"]: bool(each["run"]["cancelled"]) async for each in found}
 

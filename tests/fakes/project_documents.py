@@ -115,9 +115,11 @@ class DictResponseRuns:
         self.runs: dict[str, ResponseRun] = {}
         self.receipts: dict[str, list[Receipt]] = {}
 
-    async def begin(self, document: ProjectDocument, run: ResponseRun) -> None:
-        await self.responses.insert([document])
-        self.runs.setdefault(document.id, run)
+    async def begin(self, document: ProjectDocument, run: ResponseRun) -> bool:
+        if document.id not in self.responses.records:
+            await self.responses.insert([document])
+        stored = self.runs.setdefault(document.id, run)
+        return (stored.runner, stored.job) == (run.runner, run.job)
 
     async def append(self, groups: Sequence[LogGroup]) -> list[bool]:
         return [self._append(each) for each in groups]

@@ -94,6 +94,7 @@ async def start_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncI
             first_event: float = 5,
             between_events: float = 5,
             their_name: str = "their-{n}",
+            no_worker_timeout: float = 30.0,
             **model: Any,
         ) -> ProxySetup:
             broker = MemoryBroker()
@@ -124,7 +125,7 @@ async def start_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncI
             services = GatewayServices(
                 bus, FakeAccounts(), FakeBilling(), keys, DictOrganisation().administration, limits, *object_services()
             )
-            app = create_app(services, GatewaySettings(registry_warmup=0.0))
+            app = create_app(services, GatewaySettings(registry_warmup=0.0, no_worker_timeout=no_worker_timeout))
             await stack.enter_async_context(app.router.lifespan_context(app))
             stop, hand_over = asyncio.Event(), asyncio.Event()
             settings = ProxySettings(proxy_config=tmp_path / "proxy.toml")

@@ -11,24 +11,27 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 import structlog
 
 from auth_billing.access.principal import Principal
-from auth_billing.errors import AccountError, RateLimitExceeded, StoreUnavailable
+from auth_billing.errors import AccountError, KeyInUse, RateLimitExceeded, StoreUnavailable
 from auth_billing.rate_limits.limiter import Allowance, RateLimiter
 from gateway.admission.controller import AdmittedRequest
 from gateway.admission.model_catalogue import ModelCatalogue
 from gateway.answers.responses.background_run import BackgroundRun, LogWriter
 from gateway.answers.responses.events import ErrorOf
+from gateway.answers.responses.log_polls import LogPolls
 from gateway.errors import ClientDisconnected, GatewayError, ServerShutdown
 from gateway.jobs.keyed_billing import KeyedBilling
 from gateway.jobs.submission import JobSubmission
+from gateway.metrics import GatewayMetrics
 from router.errors import PublishError
 from router.messages import Job
 from router.messages.codec import JOBS, encode
@@ -42,7 +45,7 @@ from stored_objects.image_results import BlobAddress
 from stored_objects.responses.responses import read_document
 
 MAX_TAKEOVERS = 16
-"""Runs that are claimed in one scan, at most."""
+"""Abandoned runs that one search finds, at most; after that many the next search follows at once."""
 BEGIN_TIMEOUT = 60.0
 """Seconds in which a worker must begin a job that continues a response."""
 RECEIPT_TIMEOUT = 60.0
@@ -66,6 +69,7 @@ class BackgroundServices:
     timings: Timings
     gateway_id: str
     error_of: ErrorOf
+    metrics: GatewayMetrics
 
 
 class AcceptedJob(NamedTuple):
@@ -83,6 +87,8 @@ class BackgroundResponses:
         self.runs = services.runs
         self.runner = secrets.token_hex(12)
         """Name of this process as the holder of leases."""
+        self.polls = LogPolls()
+        """Pace of this process's readers of responses that other processes write."""
         self._services = services
         self._timings = services.timings
         self._log = LogWriter(services.runs)
@@ -99,6 +105,7 @@ class BackgroundResponses:
 
         Raises:
             AccountError, PublishError, GenerationError: The job can't be paid for or queued; nothing is stored.
+            KeyInUse: Another run of the request, which has an idempotency key, has stored the response.
             StorageQuotaExceeded: The project or its organisation stores too much; nothing is generated.
         """
         quota = self._services.quota
@@ -141,10 +148,11 @@ class BackgroundResponses:
     def _lease(self) -> float:
         return time.time() + self._timings.answer_lease
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _renew(self) -> None:
         while True:
@@ -166,20 +174,38 @@ class BackgroundResponses:
 
     async def _scan(self) -> None:
         while not self._stopping:
+            abandoned: Sequence[str] = ()
             try:
-                for each in await self.runs.abandoned(time.time(), MAX_TAKEOVERS):
-                    claimed = await self.runs.claim(each, self.runner, self._lease, time.time())
-                    if claimed is not None:
-                        self._spawn(self._take_over(*claimed))
+                abandoned = await self.runs.abandoned(time.time(), MAX_TAKEOVERS)
+                await self._claim(abandoned)
             except StoreUnavailable as error:
                 _log.warning("can't search for abandoned responses", reason=str(error))
-            await asyncio.sleep(self._timings.answer_scan_interval)
+            if len(abandoned) < MAX_TAKEOVERS:  # else there may be more
+                await asyncio.sleep(self._timings.answer_scan_interval)
+
+    async def _claim(self, responses: Sequence[str]) -> None:
+        """Take over the runs of `responses` that no other process is faster to claim; wait until they have begun.
+
+        Those that wait meanwhile are free for other gateways, so that a thousand runs are spread among them.
+        """
+        begun: list[asyncio.Event] = []
+        try:
+            for each in responses:
+                claimed = await self.runs.claim(each, self.runner, self._lease, time.time())
+                if claimed is not None:
+                    begun.append(asyncio.Event())
+                    task = self._spawn(self._take_over(*claimed, begun[-1]))
+                    task.add_done_callback(partial(_set, begun[-1]))
+        finally:
+            for event in begun:
+                await event.wait()
 
     async def _first(
         self, run: BackgroundRun, stored: ResponseRun, accepted: AcceptedJob, begun: asyncio.Future[None]
     ) -> None:
         async def begin() -> None:
-            await self.runs.begin(run.document, stored)
+            if not await self.runs.begin(run.document, stored):
+                raise KeyInUse
             begun.set_result(None)
 
         try:
@@ -192,7 +218,8 @@ class BackgroundResponses:
         finally:
             accepted.allowance.close()
 
-    async def _take_over(self, document: ProjectDocument, stored: ResponseRun) -> None:
+    async def _take_over(self, document: ProjectDocument, stored: ResponseRun, begun: asyncio.Event) -> None:
+        """Continue a claimed run to its end; set `begun` once its job is submitted."""
         run = BackgroundRun(document, await read_document(document), self._services.address, self._log)
         self._running[run.id] = run  # so that its lease is renewed
         first = JOBS.decode(stored.job)
@@ -200,6 +227,11 @@ class BackgroundResponses:
             stored.key_id, document.organisation, first.cache_salt, project=document.project, user=stored.user
         )
         allowance = self._services.limits.allowance(principal)
+
+        async def begin() -> None:
+            self._count("continued")
+            begun.set()
+
         try:
             await run.recover(self.runs)
             job, error = self._continued(run, first, stored)
@@ -208,18 +240,24 @@ class BackgroundResponses:
                 await allowance.enter()
                 model = self._services.catalogue.find(job.model, principal.models)
                 admitted = AdmittedRequest(principal, model, job.service_class, job.begin_by)
-                await self._generate(run, AcceptedJob(admitted, job, allowance))
+                await self._generate(run, AcceptedJob(admitted, job, allowance), begin)
             else:
+                self._count("ended")
                 await self._end(run, KeyedBilling(run.id), error)
         except (GatewayError, PublishError, RateLimitExceeded, StoreUnavailable) as failure:
+            self._count("postponed")
             _log.warning("a background response is not continued yet", response=run.id, reason=str(failure))
         except AccountError as failure:
+            self._count("ended")
             await self._end(run, KeyedBilling(run.id), failure)
         except Exception:  # noqa: BLE001 - its lease expires, and it is tried again until its deadline
             _log.exception("a background response broke", response=run.id)
         finally:
             self._forget(run)
             allowance.close()
+
+    def _count(self, outcome: str) -> None:
+        self._services.metrics.takeovers.labels("response", outcome).inc()
 
     def _continued(self, run: BackgroundRun, first: Job, stored: ResponseRun) -> tuple[Job, Exception | None]:
         """Return the job that continues a run after what its log has, and why it is not to be continued, if so."""
@@ -284,4 +322,8 @@ class BackgroundResponses:
     def _forget(self, run: BackgroundRun) -> None:
         if self._running.get(run.id) is run:
             del self._running[run.id]
-        run.changed()
+        run.changes.notify()
+
+
+def _set(event: asyncio.Event, _task: asyncio.Task[None]) -> None:
+    event.set()

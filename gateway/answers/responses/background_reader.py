@@ -17,8 +17,8 @@ from stored_objects.documents.records import ProjectOwner
 from stored_objects.image_results import BlobAddress
 from stored_objects.responses.responses import StoredResponse, StoredResponses
 
-POLL_INTERVAL = 0.25
-"""Seconds between two reads of the log of a response that another process writes."""
+CANCEL_POLL_INTERVAL = 0.1
+"""Seconds between two reads of whether a cancelled response has ended."""
 CHANGE_TIMEOUT = 1.0
 """Longest wait in seconds for a change of a run in this process."""
 END_TIMEOUT = 15.0
@@ -54,9 +54,11 @@ class BackgroundReader:
         yield _encoded(events.queue(), after)
         while not stopping.is_set():
             run = self._background.running(stored.id)
-            version = 0 if run is None else run.version
-            ended = not await self._is_running(stored.id)
+            version = 0 if run is None else run.changes.version
             groups = await self._log(stored.id, number)
+            ended = not groups and not await self._is_running(stored.id)
+            if ended:
+                groups = await self._log(stored.id, number)  # what was added since
             if (groups or ended) and not number:
                 yield _encoded(events.progress(), after)
             number += len(groups)
@@ -66,9 +68,9 @@ class BackgroundReader:
                 yield _encoded(events.break_off(), after) + _encoded(events.end(final), after) + DONE.encode()
                 return
             if run is None:
-                await asyncio.sleep(POLL_INTERVAL)
-            else:
-                await run.wait_for_change(version, CHANGE_TIMEOUT)
+                await self._background.polls.wait()
+            elif not groups:
+                await run.changes.wait(version, CHANGE_TIMEOUT)
 
     async def cancel(self, response_id: str) -> None:
         """Cancel a response, and wait for its end; does nothing if it has ended."""
@@ -77,7 +79,7 @@ class BackgroundReader:
         self._background.cancel(response_id)
         async with asyncio.timeout(END_TIMEOUT):
             while await self._is_running(response_id):  # noqa: ASYNC110 - another process may write it
-                await asyncio.sleep(POLL_INTERVAL / 2)
+                await asyncio.sleep(CANCEL_POLL_INTERVAL)
 
     async def _is_running(self, response_id: str) -> bool:
         run = self._background.running(response_id)

@@ -20,6 +20,7 @@ from gateway.jobs.generation import Generation
 from gateway.jobs.keyed_billing import KeyedBilling
 from router.messages import Delta
 from router.producer.errors import GenerationError
+from runtime.changes import Changes
 from runtime.retry import Backoff
 from stored_objects.documents.quota import DocumentQuota
 from stored_objects.documents.records import ProjectDocument
@@ -85,14 +86,13 @@ class BackgroundRun:
         """Whether another process has the run, or the response was deleted."""
         self.ended = False
         """Whether the ended response is stored."""
-        self.version = 0
-        """Number of changes that readers may wait for."""
+        self.changes = Changes()
+        """Growth of the log and the end of the run, which readers in this process wait for."""
         self._events = events_of(stored, address)
         self._log = log
         self._usage: dict[str, Any] = {}
         self._generation: Generation | None = None
         self._abandoned: GenerationError | None = None
-        self._changed = asyncio.Event()
 
     @property
     def id(self) -> str:
@@ -135,22 +135,6 @@ class BackgroundRun:
         if self._generation is not None:
             self._generation.abandon(error)
 
-    def changed(self) -> None:
-        """Wake the readers in this process, because the log has grown or the run has ended."""
-        self.version += 1
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def wait_for_change(self, version: int, seconds: float) -> None:
-        """Wait at most `seconds` until the log has grown since `version`, or the run has ended."""
-        if self.version != version:
-            return
-        try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        except TimeoutError:
-            return
-
     async def recover(self, runs: ResponseRuns) -> None:
         """Seal the log against its earlier writer, and read the deltas that it has."""
         while True:
@@ -174,7 +158,7 @@ class BackgroundRun:
     async def flushed(self) -> None:
         """Wait until all output is in the log, or the run is lost."""
         while self.pending and not self.lost:
-            await self.wait_for_change(self.version, 1.0)
+            await self.changes.wait(self.changes.version, 1.0)
 
     async def store_end(
         self,
@@ -269,7 +253,7 @@ class LogWriter:
                     self.add(run)
             else:
                 run.lose()
-            run.changed()
+            run.changes.notify()
 
     async def _is_stored(self, group: LogGroup) -> bool | None:
         """Return whether a group is in its log, false if another process's is; `None`: neither is, or not known."""

@@ -12,12 +12,15 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import RecordRefused, StoreUnavailable
+from auth_billing.idempotency import KeyedRequest
 from gateway.answers.event_frames import PING
+from gateway.answers.idempotency import REQUEST_KEY
 from gateway.answers.responses.answer import response_frames, whole_response
 from gateway.answers.responses.background import AcceptedJob
 from gateway.answers.responses.background_reader import BackgroundReader
 from gateway.answers.responses.events import ResponseEvents
 from gateway.answers.responses.output import ResponseOutput
+from gateway.answers.responses.repeated_request import repeated_response
 from gateway.answers.responses.response_object import ResponseObject
 from gateway.errors import InvalidRequest
 from gateway.http import rate_limits
@@ -68,13 +71,19 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
     Answers `POST /v1/responses`.
     """
     caller, body, gateway = authorised
+    keyed: KeyedRequest | None = request.scope.get(REQUEST_KEY) if body.background else None
+    response_id, job_id = f"resp_{uuid.uuid4().hex}", ""
+    if keyed is not None:
+        response_id, begun = await repeated_response(keyed, gateway.responses, ProjectOwner.of(caller))
+        if begun is not None:
+            return _background_answer(request, gateway, caller, begun, streamed=bool(body.stream))
+        job_id = f"{response_id}-{uuid.uuid4().hex[:8]}"  # a run at a gateway that died may have had a job
     with response_fields():
         given = await read_input(gateway, caller, body)
         chat = to_chat(body, given.items)
         max_seconds = gateway.settings.max_background_seconds if body.background else None
         admitted, job = await admit_chat(request, gateway, caller, chat, max_seconds=max_seconds)
-        response_id = f"resp_{uuid.uuid4().hex}"
-        job = _named(job, response_id)
+        job = _named(job, job_id or response_id)
         response = ResponseObject.of(response_id, body, model=admitted.model.name, service_class=admitted.service_class)
         if body.background:
             queued = StoredResponse(
@@ -83,11 +92,7 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
             (document,) = gateway.documents.responses.created(ProjectOwner.of(caller), await new_document(queued))
             accepted = AcceptedJob(admitted, job, rate_limits.allowance_of(request))
             await gateway.background.start(document, accepted)
-            return (
-                _background_stream(request, gateway, caller, queued)
-                if body.stream
-                else object_response(queued.response)
-            )
+            return _background_answer(request, gateway, caller, queued, streamed=bool(body.stream))
         output = ResponseOutput(
             response_id,
             partial(address_of, request),
@@ -177,6 +182,13 @@ def _reader(request: Request, gateway: Gateway, caller: Principal) -> Background
     return BackgroundReader(
         gateway.background, gateway.responses, ProjectOwner.of(caller), partial(address_of, request)
     )
+
+
+def _background_answer(
+    request: Request, gateway: Gateway, caller: Principal, stored: StoredResponse, *, streamed: bool
+) -> Response:
+    """Return the answer to a request for a background response: its events, or the response as it was accepted."""
+    return _background_stream(request, gateway, caller, stored) if streamed else object_response(stored.response)
 
 
 def _background_stream(

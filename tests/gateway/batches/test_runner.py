@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from gateway.batches.batch_run import RunContext
 from gateway.batches.runner import MAX_BATCHES, BatchRunner
@@ -22,6 +23,19 @@ async def test_a_gateway_runs_a_few_batches_at_a_time(set_stage: SetStage) -> No
     assert sum(bool(each.runner) for each in store.records.values()) == MAX_BATCHES
     gate.set()
     assert [(await ended(stage.client, id))["status"] for id in ids] == ["completed"] * len(ids)
+
+
+async def test_a_batch_that_another_gateway_had_begun_counts_as_taken_over(set_stage: SetStage) -> None:
+    script, gate = gated()
+    stage = await set_stage(script)
+    store, taken = batches_of(stage), stage.gateway.metrics.takeovers.labels("batch", "continued")
+    id = (await create(stage, [line(1)]))["id"]
+    await eventually(lambda: store.records[id].state is BatchState.IN_PROGRESS)
+    begun = taken._value.get()
+    store.records[id] = replace(store.records[id], runner="dead", lease=0.0)
+    gate.set()
+    assert (await ended(stage.client, id))["status"] == "completed"
+    assert (begun, taken._value.get()) == (0.0, 1.0)
 
 
 async def test_a_runner_that_ends_releases_its_batches(set_stage: SetStage) -> None:

@@ -53,6 +53,18 @@ async def test_one_process_claims_an_expired_run(stores: tuple[ResponseRuns, Doc
     assert await runs.abandoned(NOW + 22, 5) == [DOCUMENT.id]
 
 
+async def test_a_response_is_begun_by_one_run(stores: tuple[ResponseRuns, DocumentStore]) -> None:
+    runs, _ = stores
+    assert await runs.begin(DOCUMENT, RUN)
+    assert await runs.renew("runner-1", [DOCUMENT.id], NOW + 20) == {DOCUMENT.id: False}
+    assert await runs.begin(DOCUMENT, RUN)  # the same write, repeated because its answer was lost
+    assert not await runs.begin(replace(DOCUMENT, content=b"other"), replace(RUN, runner="runner-2"))
+    assert await runs.claim(DOCUMENT.id, "runner-3", NOW + 40, NOW + 21) == (
+        DOCUMENT,
+        replace(RUN, runner="runner-3", lease=NOW + 40, takeovers=1),
+    )
+
+
 async def test_a_log_has_each_number_once(stores: tuple[ResponseRuns, DocumentStore]) -> None:
     runs, documents = stores
     await runs.begin(DOCUMENT, RUN)

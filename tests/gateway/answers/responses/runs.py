@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from gateway.answers.responses.background_run import BackgroundRun, LogWriter
+from gateway.answers.responses.background_run import BackgroundRun, LogWriter, encoded
 from gateway.answers.responses.response_object import ResponseObject
+from gateway.http.gateway import Gateway
 from gateway.openai.responses.request import ResponseRequest
-from router.messages import ServiceClass
+from router.messages import ChatPrompt, Delta, Job, ServiceClass
+from router.messages.codec import encode
 from stored_objects.documents.project_documents import ProjectDocuments, Retention
 from stored_objects.documents.records import ProjectDocument, ProjectOwner
-from stored_objects.documents.runs import ResponseRun
+from stored_objects.documents.runs import LogGroup, ResponseRun
 from stored_objects.responses.responses import StoredResponse, StoredResponses, new_document
 from tests.fakes.byte_counts import document_quota
+from tests.fakes.jobs import make_job
 from tests.fakes.project_documents import DictDocumentStore, DictResponseRuns
 from tests.gateway.answers.responses.client import ID
+from tests.gateway.conftest import MODEL
 
 OWNER = ProjectOwner("org-1", "project-1")
+CALLER = ProjectOwner("tenant-1", "project-1")
+"""Project of the clients of test gateways."""
 RUNNER = "gateway-1"
 ADDRESS = "http://gateway/{}".format
+
+
+async def abandon(
+    gateway: Gateway, *log: Sequence[Delta], model: str = MODEL, deadline: float = 60.0, **run: Any
+) -> Job:
+    """Store the run of a process that has died with these groups in its log; return its first job."""
+    body = ResponseRequest.parse({"model": model, "input": "hi", "background": True, "max_output_tokens": 4})
+    response = ResponseObject.of(ID, body, model=model, service_class=ServiceClass.DEFAULT).in_state("queued")
+    content = await new_document(StoredResponse(response, []))
+    (document,) = gateway.documents.responses.created(CALLER, content)
+    now = time.time()
+    prompt = ChatPrompt(messages=[{"role": "user", "content": "hi"}])
+    job = make_job(ID, model=model, tenant=CALLER.organisation, created=now, deadline=now + deadline, prompt=prompt)
+    store = gateway.background.runs
+    for number, group in enumerate(log):
+        await store.append([LogGroup(ID, CALLER, number, encoded(group), document.created, document.expires)])
+    await store.begin(document, ResponseRun("dead", 1.0, encode(job), "key-1", "", **run))
+    return job
 
 
 class StoredRun:

@@ -9,9 +9,11 @@ from typing import Any, cast
 import pytest
 
 from gateway.answers.responses import background_reader as module
+from gateway.answers.responses import log_polls
 from gateway.answers.responses.background import BackgroundResponses
 from gateway.answers.responses.background_reader import BackgroundReader
 from gateway.answers.responses.background_run import BackgroundRun
+from gateway.answers.responses.log_polls import LogPolls
 from gateway.errors import ClientDisconnected
 from gateway.jobs.keyed_billing import KeyedBilling
 from stored_objects.documents.runs import LogGroup
@@ -28,6 +30,7 @@ class Process:
 
     def __init__(self, stored: StoredRun, run: BackgroundRun | None = None) -> None:
         self.runs = stored.runs
+        self.polls = LogPolls()
         self.cancelled: list[str] = []
         self._run = run
 
@@ -43,7 +46,8 @@ class Process:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "POLL_INTERVAL", 0.001)
+    monkeypatch.setattr(log_polls, "POLL_INTERVAL", 0.001)
+    monkeypatch.setattr(module, "CANCEL_POLL_INTERVAL", 0.001)
 
 
 @pytest.fixture
@@ -60,14 +64,14 @@ async def write(stored: StoredRun, run: BackgroundRun, *groups: int) -> None:
         run.add(ANSWER[start : start + size])
         run.logged.append(ANSWER[start : start + size])
         run.pending.clear()
-        run.changed()
+        run.changes.notify()
         start += size
 
 
 async def end(stored: StoredRun, run: BackgroundRun, error: Exception | None = None) -> None:
     run.used(Generated().generation)
     assert await run.store_end(stored.runs, RUNNER, KeyedBilling(ID), error, error_of, quota=stored.quota)
-    run.changed()
+    run.changes.notify()
 
 
 async def read(reader: BackgroundReader, stored: StoredRun, after: int | None = None) -> list[dict[str, Any]]:

@@ -90,9 +90,9 @@ async def test_output_is_in_the_log_before_readers_see_it() -> None:
     run = stored.run()
     run.add(ANSWER[:2])
     assert (run.logged, await logged(stored)) == ([], [])
-    version = run.version
+    version = run.changes.version
     async with writing(stored.log):
-        await run.wait_for_change(version, 30.0)
+        await run.changes.wait(version, 30.0)
         assert [each.text for group in run.logged for each in group] == ["a", "b"]
         assert [each.text for each in await logged(stored)] == ["a", "b"]
         run.add(ANSWER[2:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 
 from auth_billing.errors import InsufficientCredit
 from router.messages import Finished, Job, Outcome, Usage
+from stored_objects.documents.records import ProjectDocument
+from stored_objects.documents.runs import ResponseRun
 from tests.fakes.byte_counts import MIB
 from tests.fakes.project_documents import DictResponseRuns
 from tests.fakes.scripted_worker import ScriptedWorker, fail, say, start_and_wait, usage
@@ -112,7 +115,7 @@ async def test_another_gateway_continues_after_what_readers_have(set_stage: SetS
         reading = asyncio.create_task(stage.client.get(f"/v1/responses/{id}?stream=true"))
         await asyncio.sleep(0.1)
         found = runs(stage)
-        found.runs[id] = replace(found.runs[id], lease=0.5)  # as if the first gateway had died
+        found.runs[id] = replace(found.runs[id], runner="dead", lease=0.5)  # as if the first gateway had died
         ended = await until(other, id, "completed")
         whole = events((await reading).text)
     assert ended["output"][0]["content"][0]["text"] == "0 1 2 3 4 "
@@ -222,6 +225,55 @@ async def test_openai_s_client_goes_on_after_a_disconnect(serve: Serve) -> None:
         text += event.delta if event.type == "response.output_text.delta" else ""
     assert seen == list(range(len(seen)))
     assert (await server.client.responses.retrieve(id)).output_text.endswith(text)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_request_that_is_repeated_after_its_gateway_died_gets_the_same_response(
+    set_stage: SetStage, streamed: bool
+) -> None:
+    stage = await set_stage(script := Pausing())
+    key = {"idempotency-key": "key-1"}
+    asked = {"model": MODEL, "input": "hi", "background": True, "stream": streamed}
+    first = asyncio.create_task(stage.client.post("/v1/responses", json=asked, headers=key))
+    await eventually(lambda: bool(runs(stage).runs))
+    if not streamed:
+        await first
+    (id,) = runs(stage).runs
+    ((record, kept),) = stage.idempotency.records.items()
+    # As if the gateway had died after the response was stored, and before the answer was.
+    stage.idempotency.records[record] = replace(kept, run_id="dead", lease=1.0, answer=None)
+    async with gateway_beside(stage) as (_, other):
+        script.go.set()
+        repeated = await other.post("/v1/responses", json=asked, headers=key)
+        begun = events(repeated.text)[0]["response"] if streamed else repeated.json()
+        assert begun["id"] == id
+        await until(other, id, "completed")
+    assert list(runs(stage).runs) == [id]
+    assert len(stage.worker.jobs) == 1
+    assert (await stage.receipt()).usage.completion_tokens == 5
+    await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_of_two_runs_of_a_request_one_begins_the_response(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await set_stage(start_and_wait)
+    store = runs(stage)
+    begin = store.begin
+
+    async def late(document: ProjectDocument, run: ResponseRun) -> bool:
+        await begin(document, replace(run, runner="gateway-2", lease=time.time() + 60))
+        return await begin(document, run)
+
+    monkeypatch.setattr(store, "begin", late)
+    key = {"idempotency-key": "key-1"}
+    asked = {"model": MODEL, "input": "hi", "background": True}
+    refused = await stage.client.post("/v1/responses", json=asked, headers=key)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "idempotency_key_in_use")
+    (id,) = store.runs
+    repeated = await stage.client.post("/v1/responses", json=asked, headers=key)
+    assert repeated.json()["id"] == id
+    assert (await stage.receipt()).usage == Usage(prompt_tokens=0, completion_tokens=0)
 
 
 async def test_a_full_project_generates_nothing_in_the_background(set_stage: SetStage) -> None:
