@@ -20,8 +20,12 @@ from documents.search.index import IndexedFile
 
 FORMAT = 1
 """Version of the tables."""
-POSTING_BUDGET = 30_000
+POSTING_BUDGET = 10_000
 """Rows that the words of a query may have together, beyond its rarest word: more common words are left out."""
+COMMON = 1000
+"""Passages of a term above which its number of passages is remembered, as SQLite counts them one by one."""
+REMEMBERED_CHANGE = 0.05
+"""Share by which the number of all passages may change before those of common terms are counted again."""
 
 _SCHEMA = """
 CREATE TABLE state (name TEXT PRIMARY KEY, value);
@@ -49,6 +53,10 @@ class QueryWord:
     terms: frozenset[str]
     passages: int
     weight: float
+
+
+CommonTerms = dict[str, tuple[int, int]]
+"""Number of passages that a common term is in, and of all passages when they were counted, by term."""
 
 
 @dataclass(frozen=True)
@@ -158,18 +166,23 @@ class IndexDatabase:
         """Delete a file that has no passages."""
         self._connection.execute("DELETE FROM file WHERE ordinal = ?", (ordinal,))
 
-    def query_words(self, text: str, total: int) -> list[QueryWord]:
+    def query_words(self, text: str, total: int, common: CommonTerms) -> list[QueryWord]:
         """Return the words of a query text, the rarest first, as they are in the index of `total` passages."""
         found = []
         for terms in words.query_terms(text):
-            marks = ", ".join("?" * len(terms))
-            (count,) = self._connection.execute(
-                f"SELECT max(doc) FROM vocabulary WHERE term IN ({marks})",  # noqa: S608
-                tuple(terms),
-            ).fetchone()
-            passages = count or 0
+            passages = max(self._passages_with(term, total, common) for term in terms)
             found.append(QueryWord(terms, passages, math.log(1 + total / (passages + 0.5))))
         return sorted(found, key=lambda each: each.passages)
+
+    def _passages_with(self, term: str, total: int, common: CommonTerms) -> int:
+        passages, of = common.get(term, (0, 0))
+        if passages and abs(total - of) <= REMEMBERED_CHANGE * of:
+            return passages
+        found = self._connection.execute("SELECT doc FROM vocabulary WHERE term = ?", (term,)).fetchone()
+        passages = 0 if found is None else int(found[0])
+        if passages > COMMON:
+            common[term] = passages, total
+        return passages
 
     def rank(self, query: Sequence[QueryWord], limit: int, ordinals: Sequence[int] | None) -> list[int]:
         """Return up to `limit` rows of passages with words of a query, ordered by BM25.

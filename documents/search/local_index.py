@@ -20,7 +20,7 @@ import numpy.typing as npt
 from documents.search.filters import Filter
 from documents.search.fusion import Ranking, fuse
 from documents.search.index import FileContent, Hit, IndexChanges, IndexedFile, SearchQuery
-from documents.search.index_database import FoundPassage, IndexDatabase, IndexUnusable, QueryWord
+from documents.search.index_database import CommonTerms, FoundPassage, IndexDatabase, IndexUnusable, QueryWord
 from documents.search.vectors import VectorFile, best_rows, normalised
 from documents.search.words import terms_of
 
@@ -57,6 +57,7 @@ class LocalIndex:
         self._is_closed = False
         self._change_lock = threading.Lock()
         self._vectors: VectorFile | None = None
+        self._common: CommonTerms = {}
         try:
             self._open()
         except IndexUnusable:
@@ -99,8 +100,7 @@ class LocalIndex:
         snapshot = self._snapshot
         ordinals = None if query.filter is None else _passing(snapshot.files, query.filter)
         with self._database() as database:
-            searches = _Searches(snapshot, self._vectors, database, query, ordinals)
-            return searches.hits()
+            return _Searches(snapshot, self._vectors, database, query, ordinals=ordinals, common=self._common).hits()
 
     def erase_remains(self) -> None:
         """Erase the vectors and terms of removed passages, if any were removed since the last time."""
@@ -201,7 +201,9 @@ class _Searches:
         vectors: VectorFile | None,
         database: IndexDatabase,
         query: SearchQuery,
+        *,
         ordinals: Sequence[int] | None,
+        common: CommonTerms,
     ) -> None:
         self._snapshot = snapshot
         self._database = database
@@ -214,7 +216,7 @@ class _Searches:
             for each in query.questions
         ]
         self._words: list[list[QueryWord]] = [
-            database.query_words(each.text, snapshot.total) for each in query.questions
+            database.query_words(each.text, snapshot.total, common) for each in query.questions
         ]
 
     def hits(self) -> list[Hit]:
