@@ -15,6 +15,7 @@ from auth_billing.money.usage_reports import UsageReports
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.members import Members, current_actor
 from auth_billing.people.model_policies import ModelPolicies
+from auth_billing.people.moderation_policies import ModerationPolicies
 from auth_billing.people.projects import Projects
 
 
@@ -26,6 +27,7 @@ class Administration:
     members: Members
     invitations: Invitations
     model_policies: ModelPolicies
+    moderation_policies: ModerationPolicies
     keys: ApiKeys
     service_accounts: ServiceAccounts
     budgets: Budgets

@@ -39,6 +39,8 @@ class Event(StrEnum):
     RATE_LIMIT_DELETED = "rate_limit.deleted"
     MODEL_PERMISSIONS_UPDATED = "model_permissions.updated"
     MODEL_PERMISSIONS_DELETED = "model_permissions.deleted"
+    MODERATION_UPDATED = "moderation.updated"
+    MODERATION_DELETED = "moderation.deleted"
     BUDGET_UPDATED = "budget.updated"
     BUDGET_DELETED = "budget.deleted"
     ACCOUNT_CLOSED = "account.closed"

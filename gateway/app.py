@@ -52,6 +52,7 @@ from gateway.http.routes import (
     images,
     mcp,
     models,
+    moderations,
     ollama,
     openapi,
     operator,
@@ -64,9 +65,11 @@ from gateway.http.routes import (
 )
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.gateway_billing import GatewayBilling
-from gateway.jobs.generation import GenerationServices
+from gateway.jobs.generation_services import GenerationServices
 from gateway.jobs.submission import JobSubmission
 from gateway.metrics import GatewayMetrics
+from gateway.moderation.moderation import Moderation
+from gateway.moderation.rules import read_rules
 from gateway.settings import GatewaySettings
 from router import control_targets
 from router.bus import Bus, TypedSubscription
@@ -118,8 +121,8 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
         title="Headrace", lifespan=_lifespan, redirect_slashes=False, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.gateway = assemble(services, settings)
-    of_models = (chat_completions, responses, completions, embeddings, images, scores, tokenisation, models, mcp)
-    clients = (*of_models, anthropic, ollama)
+    of_models = (chat_completions, responses, completions, embeddings, images, scores, moderations, tokenisation)
+    clients = (*of_models, models, mcp, anthropic, ollama)
     stored = (stored_completions, conversations, files, uploads, batches, blobs)
     for routes in (*clients, *stored, health, openapi, organization, operator):
         app.include_router(routes.router)
@@ -161,7 +164,9 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
     project_files = ProjectFiles(services.objects)
     documents, limits = services.documents, services.limits
     billing = GatewayBilling(services.billing, services.bus, settings.gateway_id, metrics, timings)
-    jobs = JobSubmission(shared, billing)
+    policies = services.administration.moderation_policies
+    moderation = Moderation(shared, catalogue, read_rules(settings.moderation_rules), policies)
+    jobs = JobSubmission(shared, billing, moderation)
     background = BackgroundServices(
         documents.response_runs,
         documents.quota,
@@ -194,6 +199,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
             max_wait=settings.max_waits,
         ),
         publish_queue=publish_queue,
+        moderation=moderation,
         jobs=jobs,
         idempotent=IdempotentRequests(services.idempotency, services.bus, timings.idempotency_renewal_interval),
         limits=services.limits,

@@ -2,13 +2,13 @@
 
 GatewayError
 ├── MalformedHttp: TooManyHeaders, HeadersTimeout
-├── InvalidRequest: UnsupportedParameter, InvalidIdempotencyKey, ContextLengthExceeded
+├── InvalidRequest: UnsupportedParameter, InvalidIdempotencyKey, ContextLengthExceeded, PromptBlocked
 ├── NotAuthenticated, AmbiguousCredentials, ScopeMissing, TooManyConnections
-├── UnknownUrl, MethodNotAllowed, ExportsBusy, ModelNotFound
+├── UnknownUrl, MethodNotAllowed, ExportsBusy, ModelNotFound, ModelNotDeletable
 └── BrokerDown, Overloaded    checked locally, before a job is published
 
 GenerationError (`router/producer/errors.py`)    an opened generation did not finish
-└── ClientDisconnected, ServerShutdown
+└── ClientDisconnected, ServerShutdown, ModerationUnavailable
 
 The messages of both are sent to the client and must not reveal internals.
 """
@@ -16,6 +16,7 @@ The messages of both are sent to the client and must not reveal internals.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from router.producer.errors import GenerationError
 
@@ -67,6 +68,15 @@ class ContextLengthExceeded(InvalidRequest):
     """Raised for a prompt that does not fit into the model's context."""
 
 
+class PromptBlocked(InvalidRequest):
+    """Raised for a prompt in which the project's moderation has found a category that blocks."""
+
+    def __init__(self, categories: Sequence[str]) -> None:
+        """`categories` are the names of those that were found."""
+        super().__init__(f"Your request was rejected by the moderation of this project: {', '.join(categories)}.")
+        self.categories = categories
+
+
 class NotAuthenticated(GatewayError):
     """Raised for a request without an API key in a bearer token."""
 
@@ -110,6 +120,12 @@ class ModelNotFound(GatewayError):
     """Raised for a model that no worker has served recently, or that the caller may not use."""
 
 
+class ModelNotDeletable(GatewayError):
+    """Raised for the deletion of a model that is not the project's own."""
+
+    message = "This model is served by the platform and can't be deleted by an API key."
+
+
 class BrokerDown(GatewayError):
     """Raised while the connection to the broker is down, before a job is published."""
 
@@ -138,3 +154,9 @@ class ServerShutdown(GenerationError):
     """Raised in requests that still run when the gateway's shutdown grace period ends."""
 
     message = "The server is shutting down. Please try again."
+
+
+class ModerationUnavailable(GenerationError):
+    """Raised when the moderation of a project's prompts and answers fails: nothing is sent unchecked."""
+
+    message = "The moderation of this project's requests is not available at the moment. Please try again later."

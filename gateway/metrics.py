@@ -61,6 +61,12 @@ class GatewayMetrics(ProducerMetrics):
         self.hold_seconds = histogram(
             "headrace_hold_duration_seconds", "Time that requests waited for their credit hold."
         )
+        self.moderation_checks = counter(
+            "headrace_moderation_checks",
+            "Checks of prompts and answers by projects' moderation, by what was checked and outcome.",
+            "checked",
+            "outcome",
+        )
         self.batch_lines = counter("headrace_batch_lines", "Lines of batches answered, by outcome.", "outcome")
         self.takeovers = counter(
             "headrace_takeovers",

@@ -54,6 +54,11 @@ class GatewaySettings(BaseSettings):
     model_aliases: str = Field(
         "", description='TOML file of model aliases: a table [aliases] of `name = "model"`; read at start-up.'
     )
+    moderation_rules: str = Field(
+        "",
+        description="TOML file of moderation: words and expressions by category, thresholds, and labels of models; "
+        "read at start-up.",
+    )
     limits_per_key: str = Field(
         "1000 concurrent",
         description="Default rate limits of every API key: any of `60 requests/minute, 90000 tokens/minute, "

@@ -79,6 +79,8 @@ class ModelInfo:
     """Whether all of its workers tokenise prompts on request."""
     scores_pairs: bool
     """Whether one of its workers scores pairs of texts alone."""
+    labels: tuple[str, ...]
+    """Labels that its workers score, in order of the scores, if they are text classifiers; empty if they differ."""
     workers: int
     """Number of workers that accept jobs now."""
     running: int
@@ -231,6 +233,7 @@ class ModelRegistry:
             searches=all(status.searches for status in limits),
             tokenises=all(status.tokenises for status in limits),
             scores_pairs=any(status.scores_pairs for status in limits),
+            labels=tuple(limits[0].labels) if all(each.labels == limits[0].labels for each in limits) else (),
             workers=len(ready),
             running=sum(status.running for status in ready),
             waiting=sum(status.waiting for status in ready),

@@ -16,7 +16,7 @@ class Scope(StrEnum):
     EMBEDDINGS = "embeddings"
     IMAGES = "images"
     SCORES = "scores"
-    """Score and rerank texts."""
+    """Score, rerank and moderate texts."""
     FILES = "files"
     """Upload, read and delete the project's files."""
     BATCHES = "batches"

@@ -171,7 +171,8 @@ def check_usage_of_job(
     if final.usage.completion_tokens > completion or final.usage.prompt_tokens > prompt:
         detail = f"charged {_tokens(final.usage)}, worked {prompt} + {completion} tokens"
         yield Difference(Check.WORKED, job.organisation, job.id, detail)
-    by_model = {part.model: part.usage for part in merged(part for each in worked for part in each.parts)}
+    checks = () if final.reported is None else final.reported.checks
+    by_model = {part.model: part.usage for part in merged([*(part for each in worked for part in each.parts), *checks])}
     for part in final.parts:
         if exceeds(part.usage, by_model.get(part.model, NO_USAGE)):
             detail = f"charged {part.usage} of {part.model}, worked {by_model.get(part.model)}"

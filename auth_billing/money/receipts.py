@@ -110,4 +110,5 @@ def _plausible(reported: ReportedUsage | None) -> ReportedUsage | None:
     if reported is None:
         return None
     error = ids_error(reported.attempt) or usage_error(reported.usage) or parts_error(reported.parts)
+    error = error or parts_error(reported.checks)
     return None if error else reported

@@ -2,7 +2,7 @@
 
 usage: {prompt_tokens, completion_tokens, cached_tokens: int, units: {<unit>: int} | absent}
 part: {model: str, <the fields of usage>}
-reported: {attempt: str, <the fields of usage>, parts: [<part>] | absent}
+reported: {attempt: str, <the fields of usage>, parts: [<part>] | absent, checks: [<part>] | absent}
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ def parts_from_documents(documents: Iterable[Mapping[str, Any]]) -> tuple[UsageP
 def reported_to_document(reported: ReportedUsage) -> dict[str, Any]:
     """Convert the usage that a worker reported of a finished job to the fields of a MongoDB document."""
     document = {"attempt": reported.attempt, **usage_to_document(reported.usage)}
-    return {**document, "parts": parts_to_documents(reported.parts)} if reported.parts else document
+    lists = {"parts": reported.parts, "checks": reported.checks}
+    return {**document, **{name: parts_to_documents(parts) for name, parts in lists.items() if parts}}
 
 
 def reported_from_document(document: Mapping[str, Any] | None) -> ReportedUsage | None:
     """Convert a MongoDB document to the usage that a worker reported of a finished job; `None` without a document."""
     if document is None:
         return None
-    parts = parts_from_documents(document.get("parts", ()))
-    return ReportedUsage(attempt=document["attempt"], usage=usage_from_document(document), parts=parts)
+    parts, checks = (parts_from_documents(document.get(name, ())) for name in ("parts", "checks"))
+    return ReportedUsage(attempt=document["attempt"], usage=usage_from_document(document), parts=parts, checks=checks)
 
 
 def stated(receipt: Receipt) -> dict[str, Any]:

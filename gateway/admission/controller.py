@@ -21,6 +21,7 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import AUTO_SIZE, ImageRequest
 from gateway.openai.messages import image_urls, text_of
+from gateway.openai.scores import MAX_CANDIDATES
 from router.messages import ScorePrompt, ServiceClass, Task
 from router.model_registry import ModelInfo
 from router.producer.errors import ModelUnavailable
@@ -149,11 +150,26 @@ class AdmissionController:
             ModelNotFound, ModelUnavailable, BrokerDown, Overloaded, ContextLengthExceeded: As `admit` does.
         """
         model = self._model(principal, name, Task.SCORE)
+        if model.labels:
+            raise InvalidRequest(f"The model '{model.name}' classifies texts only: use /v1/moderations.", param="model")
         texts = [each if isinstance(each, str) else _text_of_wire(each) for each in prompt.contexts]
         texts += [prompt.text(index) for index in range(len(prompt.candidates))]
         tokens = max(_min_tokens_of(texts, model.max_token_bytes))
         if truncation is None and tokens > model.max_model_len:
             raise _too_long(tokens, model, param=prompt.param)
+        self._check_wait(principal, model, ServiceClass.DEFAULT)
+        return self._admitted(principal, model, ServiceClass.DEFAULT)
+
+    async def admit_moderation(self, principal: Principal, name: str, prompt: ScorePrompt) -> AdmittedRequest:
+        """Check whether a request for moderation may be queued; return its admission: model and start deadline.
+
+        Raises:
+            InvalidRequest: The texts are too long.
+            ModelNotFound, ModelUnavailable, BrokerDown, Overloaded: As `admit` does.
+        """
+        model = self._model(principal, name, Task.SCORE)
+        if len(prompt.candidates) > MAX_CANDIDATES:
+            raise InvalidRequest("Invalid 'input': it is too long to be moderated in one request.", param="input")
         self._check_wait(principal, model, ServiceClass.DEFAULT)
         return self._admitted(principal, model, ServiceClass.DEFAULT)
 

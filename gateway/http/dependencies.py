@@ -22,6 +22,7 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
+from gateway.openai.moderations import ModerationRequest
 from gateway.openai.responses.conversations import ConversationCreate, ConversationItemsCreate, ConversationUpdate
 from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
@@ -91,6 +92,7 @@ _embedding_security = BodySecurity(Scope.EMBEDDINGS, EmbeddingRequest)
 _image_security = BodySecurity(Scope.IMAGES, ImageRequest)
 _score_security = BodySecurity(Scope.SCORES, ScoreRequest)
 _rerank_security = BodySecurity(Scope.SCORES, RerankRequest)
+_moderation_security = BodySecurity(Scope.SCORES, ModerationRequest)
 _tokenisation_security = BodySecurity(Scope.MODELS_READ, TokenizeRequest)
 _detokenisation_security = BodySecurity(Scope.MODELS_READ, DetokenizeRequest)
 _completion_update_security = BodySecurity(Scope.CHAT_COMPLETIONS, StoredChatCompletionUpdate)
@@ -108,6 +110,7 @@ AuthorisedEmbeddings = Annotated[AuthorisedRequest[EmbeddingRequest], Security(_
 AuthorisedImages = Annotated[AuthorisedRequest[ImageRequest], Security(_image_security)]
 AuthorisedScores = Annotated[AuthorisedRequest[ScoreRequest], Security(_score_security)]
 AuthorisedRerank = Annotated[AuthorisedRequest[RerankRequest], Security(_rerank_security)]
+AuthorisedModeration = Annotated[AuthorisedRequest[ModerationRequest], Security(_moderation_security)]
 AuthorisedTokenisation = Annotated[AuthorisedRequest[TokenizeRequest], Security(_tokenisation_security)]
 AuthorisedDetokenisation = Annotated[AuthorisedRequest[DetokenizeRequest], Security(_detokenisation_security)]
 AuthorisedConversation = Annotated[AuthorisedRequest[ConversationCreate], Security(_conversation_security)]

@@ -23,6 +23,7 @@ from gateway.jobs.gateway_billing import GatewayBilling
 from gateway.jobs.submission import JobSubmission
 from gateway.mcp.running_calls import RunningToolCalls
 from gateway.metrics import GatewayMetrics
+from gateway.moderation.moderation import Moderation
 from gateway.settings import GatewaySettings
 from router.bus import Bus
 from router.model_registry import ModelRegistry
@@ -53,6 +54,7 @@ class Gateway:
     admission: AdmissionController
     billing: GatewayBilling
     publish_queue: PublishQueue
+    moderation: Moderation
     jobs: JobSubmission
     idempotent: IdempotentRequests
     limits: RateLimiter

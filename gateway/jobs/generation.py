@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import structlog
 
 from gateway import errors
-from gateway.admission.publish_queue import PublishQueue, QueuedJob
-from gateway.admission.queue_estimator import QueueEstimate, QueueEstimator
+from gateway.admission.publish_queue import QueuedJob
+from gateway.admission.queue_estimator import QueueEstimate
+from gateway.jobs.generation_services import GenerationServices
 from gateway.jobs.job_billing import RequestBilling
 from gateway.jobs.prompt_echo import EchoedPrompt
-from gateway.metrics import GatewayMetrics
-from router.bus import Bus
+from gateway.moderation.answer_guard import AnswerGuard
+from gateway.moderation.moderation import RequestModeration
 from router.errors import PublishError
 from router.messages import (
     Cancelled,
@@ -37,7 +39,6 @@ from router.messages import (
     Usage,
     UsagePart,
 )
-from router.model_registry import ModelRegistry
 from router.producer.errors import (
     GenerationError,
     JobCancelled,
@@ -45,10 +46,8 @@ from router.producer.errors import (
     NotQueued,
 )
 from router.producer.recovery_events import JobQueued
-from router.producer.reply_inbox import ReplyInbox
-from router.producer.reply_reader import ReplyReader, ReplySource
+from router.producer.reply_reader import ReplyReader
 from router.producer.unread_replies import Arrival
-from router.timings import Timings
 
 T = TypeVar("T")
 R = TypeVar("R", Embedded, Scored, Drawn, Tokenised)
@@ -61,19 +60,6 @@ class ChoiceDelta(NamedTuple):
 
     choice: int
     delta: Delta
-
-
-class GenerationServices(NamedTuple):
-    """Services that all generations of a gateway share."""
-
-    bus: Bus
-    inbox: ReplyInbox
-    models: ModelRegistry
-    metrics: GatewayMetrics
-    queues: QueueEstimator
-    publish_queue: PublishQueue
-    timings: Timings
-    replies: ReplySource
 
 
 class Generation:
@@ -106,6 +92,10 @@ class Generation:
         """Task that publishes the jobs which the publish queue releases later."""
         self._published = False
         self._closed = False
+        self._moderation: RequestModeration | None = None
+        self._guard: AnswerGuard | None = None
+        self._is_blocked = False
+        """Whether moderation ended the answer before the jobs finished."""
         self._on_close: Callable[[], object] = lambda: None
 
     @property
@@ -129,7 +119,7 @@ class Generation:
     @property
     def usage(self) -> Usage:
         """Total usage of the request's finished jobs, which the response reports and the client is billed for."""
-        return self._billing.usage
+        return self._billing.so_far if self._is_blocked else self._billing.usage
 
     @property
     def parts(self) -> Sequence[UsagePart]:
@@ -141,10 +131,18 @@ class Generation:
         """Total usage of the request until now: final usage of finished jobs, delivered output of the others."""
         return self._billing.so_far
 
-    def deliver(self, deltas: Iterable[Delta]) -> None:
+    def deliver(self, deltas: Sequence[Delta]) -> None:
         """Count `deltas` of the only job, which continues after them, as delivered to the client by this request."""
         for delta in deltas:
             self._billing.take(0, delta)
+        if self._guard is not None:
+            self._guard.resume([(delta.choice, delta) for delta in deltas])
+
+    def moderate(self, moderation: RequestModeration) -> None:
+        """Have the prompts checked by `publish` and the answers before they are returned; call it before `publish`."""
+        self._moderation, self._guard = moderation, moderation.guard
+        self._billing.cover_checks(moderation.bound)
+        moderation.used = self._billing.add_check
 
     async def publish(self, headers: Mapping[str, str]) -> None:
         """Hold credit for the request's jobs, then publish them, with confirms.
@@ -155,10 +153,13 @@ class Generation:
 
         Raises:
             AccountError: the account can't pay, or the store did not answer.
+            PromptBlocked, ModerationUnavailable: moderation refuses the prompt, or is not available.
             GenerationError: the request failed while credit was held.
             PublishError: the broker did not confirm at least one job.
         """
         await self._billing.reserve()
+        if self._moderation is not None:
+            await self._moderation.check_prompts()
         self._unread.peek()
         for job in self._open:
             job.headers = headers
@@ -223,7 +224,7 @@ class Generation:
         Raises:
             GenerationError: the request failed; all earlier output was returned.
         """
-        return self._until_end(self._deltas)
+        return self._until_end(self._deltas, None if self._guard is None else partial(self._checked, self._guard))
 
     def images(self) -> AsyncIterator[list[Drawn]]:
         """Yield batches of an image job's images, in order of arrival.
@@ -297,8 +298,12 @@ class Generation:
             seconds=round(self.seconds, 3),
         )
 
-    async def _until_end(self, read: Callable[[list[Arrival]], list[T]]) -> AsyncIterator[list[T]]:
-        """Yield what `read` makes of all that arrives, until the jobs have ended."""
+    async def _until_end(
+        self,
+        read: Callable[[list[Arrival]], list[T]],
+        check: Callable[[list[T]], Awaitable[list[T]]] | None = None,
+    ) -> AsyncIterator[list[T]]:
+        """Yield what `read` makes of all that arrives, and `check` lets pass, until the jobs have ended."""
         try:
             while self._unfinished:
                 arrivals = await self._reader.arrivals()
@@ -308,6 +313,8 @@ class Generation:
                     if isinstance(reply, Finished):
                         self._queue_entries[number].leave()
                 output = read(arrivals)
+                if check is not None:
+                    output = await check(output)
                 if self.finished:
                     await self._settle()
                 if output or self.finished:
@@ -326,6 +333,13 @@ class Generation:
         """
         self.close()
         await self._billing.wait_for_receipts(min(self._reader.remaining, self._services.timings.unreachable_after))
+
+    async def _checked(self, guard: AnswerGuard, deltas: list[ChoiceDelta]) -> list[ChoiceDelta]:
+        """Return the deltas that moderation lets pass now; stop the jobs once it has blocked all that is unfinished."""
+        passed = await guard.release(deltas, ended=self.finished or self._failure is not None)
+        if guard.stopped and self._unfinished:
+            self._is_blocked, self._unfinished = True, 0
+        return [ChoiceDelta(*each) for each in passed]
 
     def _embedded(self, arrivals: list[Arrival]) -> list[Embedded]:
         return self._unordered(arrivals, Embedded)

@@ -14,6 +14,7 @@ import asyncio
 import math
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import msgspec
@@ -95,7 +96,9 @@ class _BilledJob:
         self.checkpointed = JobUsage(NO_USAGE)
         """The delivered usage in the last stored checkpoint."""
         self.parts: tuple[UsagePart, ...] = ()
-        """Usage of the delivered steps, by model."""
+        """Usage of the delivered steps and of the checks, by model."""
+        self.checks: tuple[UsagePart, ...] = ()
+        """Usage of the moderation of prompts and answers, by model."""
         self.reported: ReportedUsage | None = None
         """What the worker of the finished job reported."""
         self._reported_parts: tuple[UsagePart, ...] = ()
@@ -139,7 +142,7 @@ class _BilledJob:
                 self._shown_tokens = max(self._shown_tokens, step.shown_tokens)
                 if step.state.ended and step.parts:
                     self._reported_parts = merged([*self._reported_parts, *step.parts])
-                    self.parts = self._capped_parts(self._reported_parts)
+                    self._sum_parts()
             case Delta():
                 self._tokens += reply.positions
                 self._cached_tokens = max(self._cached_tokens, reply.cached_tokens)
@@ -176,11 +179,16 @@ class _BilledJob:
         _log.error("job used more than its hold", job=self.hold.job, used=usage, most=bound)
         return least(usage, bound)
 
-    def _capped_parts(self, parts: tuple[UsagePart, ...]) -> tuple[UsagePart, ...]:
-        capped = least_parts(parts, self.hold.max_parts)
-        if capped != parts:
+    def add_check(self, part: UsagePart) -> None:
+        """Count what one check of the prompt or the answer used."""
+        self.checks = merged([*self.checks, part])
+        self._sum_parts()
+
+    def _sum_parts(self) -> None:
+        parts = merged([*self._reported_parts, *self.checks])
+        self.parts = least_parts(parts, self.hold.max_parts)
+        if self.parts != parts:
             _log.error("steps used more than their hold", job=self.hold.job, used=parts, most=self.hold.max_parts)
-        return capped
 
 
 class RequestBilling:
@@ -244,6 +252,15 @@ class RequestBilling:
             raise
         self._held_at = time.monotonic()
         self._port.started(self)
+
+    def cover_checks(self, bound: Sequence[UsagePart]) -> None:
+        """Have the request's hold cover the most that the moderation of its prompts and answers is billed, by model."""
+        first = self._jobs[0]
+        first.hold = replace(first.hold, max_parts=merged([*first.hold.max_parts, *bound]))
+
+    def add_check(self, part: UsagePart) -> None:
+        """Bill what one check of the request's prompts or answers used, as a part of its first job."""
+        self._jobs[0].add_check(part)
 
     def queued(self, number: int) -> None:
         """Record that the broker confirmed job `number`, so that a receipt will settle its hold instead of a void."""
@@ -318,7 +335,9 @@ class RequestBilling:
         outcome = Outcome.FINISHED
         if job.finished is None:
             outcome = Outcome.CANCELLED if isinstance(error, ClientDisconnected) else Outcome.FAILED
-        usage = job.finished or job.so_far
+        usage, reported = job.finished or job.so_far, job.reported
+        if reported is not None:
+            reported = msgspec.structs.replace(reported, checks=job.checks)
         return Receipt(
             job=job.hold.job,
             tenant=self._principal.tenant,
@@ -326,6 +345,6 @@ class RequestBilling:
             outcome=outcome,
             usage=usage if pays else NO_USAGE,
             parts=list(job.parts) if pays else [],
-            reported=job.reported if pays else None,
+            reported=reported if pays else None,
             at=time.time(),
         )

@@ -134,10 +134,12 @@ def build_embedding_job(body: EmbeddingRequest, admitted: AdmittedRequest, origi
     )
 
 
-def build_score_job(prompt: ScorePrompt, truncation: int | None, admitted: AdmittedRequest, origin: Origin) -> Job:
+def build_score_job(
+    prompt: ScorePrompt, truncation: int | None, admitted: AdmittedRequest, origin: Origin, prefix: str = "score"
+) -> Job:
     """Build the one job that scores all candidates of a request; the job's id is the answer's id."""
     return _job(
-        f"score-{uuid.uuid4().hex}",
+        f"{prefix}-{uuid.uuid4().hex}",
         prompt,
         admitted,
         origin,

@@ -1,7 +1,8 @@
 """Submits an admitted request's jobs: charges rate limits, holds credit, publishes, and opens the generation.
 
 In this order: the jobs are opened for replies, so that none can be missed; rate limits are charged; credit is held; the
-jobs are published with confirm. An error at any point undoes what was done before.
+project's moderation checks the prompts; the jobs are published with confirm. An error at any point undoes what was done
+before.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from contextlib import asynccontextmanager
 from auth_billing.rate_limits.limiter import Allowance
 from gateway.admission.controller import AdmittedRequest
 from gateway.jobs.gateway_billing import GatewayBilling
-from gateway.jobs.generation import Generation, GenerationServices
+from gateway.jobs.generation import Generation
+from gateway.jobs.generation_services import GenerationServices
 from gateway.jobs.keyed_billing import KeyedBilling
 from gateway.jobs.token_use import token_use
+from gateway.moderation.moderation import Moderation
 from router.messages import ChatPrompt, Job, TokenPrompt, Usage
 from router.model_registry import ModelInfo
 from router.usage_arithmetic import merged, total
@@ -29,9 +32,10 @@ _CERTAIN_SHARE = 8
 class JobSubmission:
     """Submits the jobs of one gateway's requests: charges rate limits, holds credit, and publishes them."""
 
-    def __init__(self, services: GenerationServices, billing: GatewayBilling) -> None:
+    def __init__(self, services: GenerationServices, billing: GatewayBilling, moderation: Moderation) -> None:
         self._services = services
         self._billing = billing
+        self._moderation = moderation
 
     @asynccontextmanager
     async def submit(
@@ -58,6 +62,7 @@ class JobSubmission:
 
         Raises:
             AccountError, PublishError: the request can't be paid for or queued.
+            PromptBlocked, InvalidRequest: the project's moderation refuses a prompt, or can't check it.
             GenerationError: the request failed before it was published.
             RateLimitExceeded, StoreUnavailable: the caller's limits don't allow it.
         """
@@ -67,6 +72,8 @@ class JobSubmission:
             watch = asyncio.create_task(_abandon_after(disconnected, generation))
             generation.on_close(watch.cancel)
         try:
+            if (moderation := await self._moderation.of_request(admitted, jobs)) is not None:
+                generation.moderate(moderation)
             await _charge(allowance, admitted.model, jobs, generation)
             await generation.publish(tracing.inject())
             yield generation

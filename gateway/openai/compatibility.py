@@ -19,6 +19,7 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.files import FileCreate, UploadComplete, UploadCreate
 from gateway.openai.images import ImageRequest
+from gateway.openai.moderations import ModerationRequest
 from gateway.openai.responses.conversations import ConversationCreate, ConversationItemsCreate, ConversationUpdate
 from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
@@ -38,6 +39,7 @@ ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/images/generations": ImageRequest,
     "/v1/score": ScoreRequest,
     "/v1/rerank": RerankRequest,
+    "/v1/moderations": ModerationRequest,
     "/v1/tokenize": TokenizeRequest,
     "/v1/detokenize": DetokenizeRequest,
     "/v1/files": FileCreate,

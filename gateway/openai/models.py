@@ -20,6 +20,7 @@ class Model(ApiModel):
         input_modalities: What prompts consist of: `text`, and `image` where the model reads images.
         test_time_compute: `true` where the model searches for answers; left out for other models.
         tokenize: `true` where `/v1/tokenize` has the model's tokenizer; left out for other models.
+        labels: Labels that a text classifier scores; left out for other models.
         task: Whether the model generates text, embeds it, scores it, or draws images.
     """
 
@@ -31,6 +32,7 @@ class Model(ApiModel):
     max_model_len: int
     task: Annotated[Task, Field(strict=False)]
     image_sizes: OmitIfNone[list[str]] = None
+    labels: OmitIfNone[list[str]] = None
     input_modalities: list[Literal["text", "image"]]
     test_time_compute: OmitIfNone[Literal[True]] = None
     tokenize: OmitIfNone[Literal[True]] = None
@@ -41,3 +43,11 @@ class ModelList(ApiModel):
 
     object: Literal["list"] = "list"
     data: list[Model]
+
+
+class ModelDeleted(ApiModel):
+    """Confirmation that a model of a project was deleted."""
+
+    id: str
+    object: Literal["model"] = "model"
+    deleted: Literal[True] = True

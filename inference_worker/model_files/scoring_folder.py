@@ -1,7 +1,8 @@
-"""Reads from a model folder's `config.json` how a cross-encoder or reward model scores. Must not import torch.
+"""Reads from a model folder's `config.json` how a classifier, cross-encoder or reward model scores, without torch.
 
-Layouts are those of published models: Sentence Transformers' cross-encoders, sequence classifiers with one label on a
-decoder, Qwen2.5-Math-RM and -PRM, Skywork-o1-Open-PRM, and causal language models that were trained as Math-Shepherd.
+Layouts are those of published models: text classifiers with several labels on an encoder, Sentence Transformers'
+cross-encoders, sequence classifiers with one label on a decoder, Qwen2.5-Math-RM and -PRM, Skywork-o1-Open-PRM, and
+causal language models that were trained as Math-Shepherd.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ENCODERS = frozenset(
         "xlm-roberta",
     }
 )
-"""Values of `model_type` of encoders, which score pairs of texts."""
+"""Values of `model_type` of encoders, which score pairs of texts, or the labels of a text."""
 _SIGMOID, _IDENTITY = "torch.nn.modules.activation.Sigmoid", "torch.nn.modules.linear.Identity"
 _ACTIVATIONS = {_SIGMOID: True, _IDENTITY: False}
 
@@ -40,6 +41,8 @@ class ScoringHead(StrEnum):
 
     PAIR = "pair"
     """The classifier of an encoder: one score for a pair of texts."""
+    LABELS = "labels"
+    """The classifier of an encoder: one score for each label of a text."""
     LAST_TOKEN = "last_token"  # noqa: S105 - the name of a head
     """A linear layer (`score`) on a decoder's state of the last token: one score for an answer."""
     LAST_TOKEN_MLP = "last_token_mlp"  # noqa: S105
@@ -63,10 +66,12 @@ class ScoringConfig:
 
     head: ScoringHead
     sigmoid: bool = True
-    """Whether the activation function is the sigmoid; else it is the identity."""
+    """Whether the activation function is the sigmoid; else it is the identity, or with several labels the softmax."""
     bos_token_id: int | None = None
     step_tag: str = ""
     """Text after each step, at which a model with the head `STEP_TAG` is read."""
+    labels: tuple[str, ...] = ()
+    """Names of the labels of a model with the head `LABELS`, in order of its scores."""
 
 
 def read_config(folder: Path, step_tag: str = "") -> ScoringConfig:
@@ -75,13 +80,16 @@ def read_config(folder: Path, step_tag: str = "") -> ScoringConfig:
     `step_tag` is the operator's setting for models trained as Math-Shepherd; "" if unset.
 
     Raises:
-        UnsupportedModel: the model has another layout, several labels or another activation function.
+        UnsupportedModel: the model has another layout or another activation function.
         BadWeights: a file is damaged.
     """
     config = read_json_object(folder / "config.json") or {}
     begin = config.get("bos_token_id")
+    if (head := _head(config, step_tag)) is ScoringHead.LABELS:
+        several = config.get("problem_type") == "multi_label_classification"
+        return ScoringConfig(head, sigmoid=several, labels=_label_names(config))
     return ScoringConfig(
-        head=_head(config, step_tag),
+        head=head,
         sigmoid=_has_sigmoid(folder, config),
         bos_token_id=begin if type(begin) is int else None,
         step_tag=step_tag,
@@ -91,10 +99,10 @@ def read_config(folder: Path, step_tag: str = "") -> ScoringConfig:
 def _head(config: dict[str, Any], step_tag: str) -> ScoringHead:
     architecture, kind = str((config.get("architectures") or [""])[0]), str(config.get("model_type"))
     if architecture.endswith("ForSequenceClassification"):
-        if _labels(config) != 1:
-            raise UnsupportedModel(f"it has {_labels(config)} labels: only models with one label are served")
+        if _labels(config) != 1 and kind not in ENCODERS:
+            raise UnsupportedModel(f"it has {_labels(config)} labels: a {kind} with one label is served")
         if kind in ENCODERS:
-            return ScoringHead.PAIR
+            return ScoringHead.PAIR if _labels(config) == 1 else ScoringHead.LABELS
     elif kind == "qwen2" and architecture.endswith("ForProcessRewardModel"):
         return ScoringHead.STEP_MLP
     elif kind in DECODERS and architecture.endswith("ForPrmModel"):
@@ -119,6 +127,12 @@ def _labels(config: dict[str, Any]) -> int:
     if isinstance(names, dict):
         return len(names)
     return number if type(number) is int else 2
+
+
+def _label_names(config: dict[str, Any]) -> tuple[str, ...]:
+    names = config.get("id2label")
+    given = names if isinstance(names, dict) else {}
+    return tuple(str(given.get(str(index), f"LABEL_{index}")) for index in range(_labels(config)))
 
 
 def _has_sigmoid(folder: Path, config: dict[str, Any]) -> bool:

@@ -11,7 +11,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -72,6 +72,8 @@ class EngineJobHandler(ABC, Generic[J]):
     """Whether it runs jobs with a `TokenisationPrompt`."""
     scores_pairs = False
     """Whether it scores pairs of texts alone, not answers to conversations."""
+    labels: Sequence[str] = ()
+    """Labels that it scores, if it is a classifier."""
 
     def __init__(self, context: HandlerContext[J]) -> None:
         self._engine = context.engine

@@ -131,6 +131,7 @@ class Worker:
             searches=self._handler.searches,
             tokenises=self._handler.tokenises,
             scores_pairs=self._handler.scores_pairs,
+            labels=list(self._handler.labels),
             started=self._started,
             at=time.time(),
         )

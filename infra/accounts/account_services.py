@@ -25,6 +25,7 @@ from auth_billing.money.credit import Credit
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.members import Members
 from auth_billing.people.model_policies import ModelPolicies
+from auth_billing.people.moderation_policies import ModerationPolicies
 from auth_billing.people.projects import Projects
 from auth_billing.prices.price_book import PriceBook
 from auth_billing.prices.pricing import NANO
@@ -45,6 +46,7 @@ from auth_billing.store.invitations import MongoInvitationStore
 from auth_billing.store.jobs import MongoJobStore
 from auth_billing.store.memberships import MongoMembershipStore
 from auth_billing.store.model_policies import MongoModelPolicyStore
+from auth_billing.store.moderation_policies import MongoModerationPolicyStore
 from auth_billing.store.organisations import MongoOrganisationStore
 from auth_billing.store.prices import MongoPriceStore
 from auth_billing.store.rate_buckets import MongoBucketStore
@@ -113,6 +115,7 @@ class AccountServices:
             members=Members(users, memberships, accounts, sessions, invitations, keys.revoke_all),
             invitations=invitations,
             model_policies=self.model_policies(announce),
+            moderation_policies=ModerationPolicies(MongoModerationPolicyStore(self.connection), accounts),
             keys=keys,
             service_accounts=ServiceAccounts(MongoServiceAccountStore(self.connection)),
             budgets=self.budgets(),

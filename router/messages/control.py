@@ -257,6 +257,8 @@ class WorkerStatus(Message, frozen=True, kw_only=True, tag="status"):
     """Whether it runs jobs with a `TokenisationPrompt`."""
     scores_pairs: bool = False
     """Whether it scores pairs of texts alone: it can't be the verifier of a search, which reads conversations."""
+    labels: list[str] = msgspec.field(default_factory=list)
+    """Labels that a text classifier scores, in order of the scores; empty for other models."""
     continues: bool = True
     """Whether it can continue an answer that another worker has begun; most upstream providers can't."""
     parts: list[UsagePart] = msgspec.field(default_factory=list)

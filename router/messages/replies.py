@@ -205,7 +205,7 @@ class Scored(_Reply, frozen=True, kw_only=True, tag="scored"):
     scores: list[float]
     """The score of each candidate: of a process reward model that of the last step."""
     step_scores: list[list[float]] = msgspec.field(name="steps", default_factory=list)
-    """The scores of the steps of each candidate, from a process reward model only."""
+    """The scores of the steps of each candidate, from a process reward model, or of the labels, from a classifier."""
     tokens: Count = 0
     """Prompt tokens of these candidates with their contexts."""
 

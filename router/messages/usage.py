@@ -47,6 +47,8 @@ class ReportedUsage(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     """Id of the attempt that finished, whose usage record has the same usage."""
     usage: Usage
     parts: tuple[UsagePart, ...] = ()
+    checks: tuple[UsagePart, ...] = ()
+    """What workers reported of the moderation of the prompt and the answer, which the usage record lacks."""
 
 
 class Receipt(Message, frozen=True, kw_only=True, tag="receipt"):
@@ -63,7 +65,7 @@ class Receipt(Message, frozen=True, kw_only=True, tag="receipt"):
     usage: Usage
     at: float
     parts: list[UsagePart] = msgspec.field(default_factory=list)
-    """What the accepted steps used, in addition to `usage`."""
+    """What the accepted steps, and the moderation of prompt and answer, used in addition to `usage`."""
     reported: ReportedUsage | None = None
     """What the worker reported; null if the job did not finish, or is not paid for."""
 

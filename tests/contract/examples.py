@@ -234,6 +234,12 @@ EXAMPLES: dict[str, msgspec.Struct] = {
         parts=[ROUTING],
         reported=ReportedUsage(attempt="a1", usage=USAGE, parts=(ROUTING, CALL)),
     ),
+    "receipt_checks": msgspec_replace(
+        RECEIPT,
+        outcome=Outcome.FINISHED,
+        parts=[ROUTING],
+        reported=ReportedUsage(attempt="a1", usage=USAGE, checks=(ROUTING,)),
+    ),
     "usage_record_parts": msgspec_replace(USAGE_RECORD, parts=[ROUTING, CALL]),
     "job_minimal": JOB,
     "job_resumed_steps": msgspec_replace(JOB, copy_number=1, steps=STEPS, delivered=[[1, 2]]),
@@ -572,5 +578,6 @@ EXAMPLES: dict[str, msgspec.Struct] = {
     "worker_status_tools": msgspec_replace(STATUS, tools=[WEATHER_TOOL]),
     "worker_status_embeds": msgspec_replace(STATUS, task=Task.EMBED, dimensions=384),
     "worker_status_scores": msgspec_replace(STATUS, task=Task.SCORE, scores_pairs=True),
+    "worker_status_labels": msgspec_replace(STATUS, task=Task.SCORE, scores_pairs=True, labels=["toxic", "threat"]),
     "worker_status_draws": msgspec_replace(STATUS, task=Task.IMAGE, image_sizes=["1024x1024", "1024x768"]),
 }

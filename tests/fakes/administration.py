@@ -15,6 +15,7 @@ from auth_billing.money.credit import Credit
 from auth_billing.people.invitations import Invitations
 from auth_billing.people.members import Members
 from auth_billing.people.model_policies import ModelPolicies
+from auth_billing.people.moderation_policies import ModerationPolicies
 from auth_billing.people.projects import Projects
 from auth_billing.prices.price_book import PriceBook
 from router.messages import KeySet
@@ -24,6 +25,7 @@ from tests.fakes.billing_stores import DictBalanceStore, DictJobStore
 from tests.fakes.budgets import DictBudgetStore
 from tests.fakes.credits import DictCreditStore
 from tests.fakes.model_policies import DictModelPolicyStore
+from tests.fakes.moderation_policies import DictModerationPolicyStore
 from tests.fakes.people import DictInvitationStore, DictMembershipStore, DictUserStore
 from tests.fakes.prices import ListPriceStore
 from tests.fakes.rate_buckets import DictLimitStore
@@ -46,6 +48,7 @@ class DictOrganisation:
     news: list[KeySet] = field(default_factory=list)
     """Of keys: what would be announced to gateways."""
     model_policies: DictModelPolicyStore = field(default_factory=DictModelPolicyStore)
+    moderation_policies: DictModerationPolicyStore = field(default_factory=DictModerationPolicyStore)
     service_accounts: DictServiceAccountStore = field(default_factory=DictServiceAccountStore)
     balances: DictBalanceStore = field(default_factory=lambda: DictBalanceStore(Absence()))
     limits: DictLimitStore = field(default_factory=DictLimitStore)
@@ -71,6 +74,7 @@ class DictOrganisation:
             members=Members(self.users, self.memberships, self.accounts, self.sessions, invitations, keys.revoke_all),
             invitations=invitations,
             model_policies=ModelPolicies(self.model_policies, self.accounts, self.memberships, self.news.append),
+            moderation_policies=ModerationPolicies(self.moderation_policies, self.accounts),
             keys=keys,
             service_accounts=ServiceAccounts(self.service_accounts),
             budgets=budgets,

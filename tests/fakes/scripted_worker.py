@@ -66,6 +66,7 @@ def status(
     reads_images: bool = False,
     searches: bool = False,
     tokenises: bool = False,
+    labels: Sequence[str] = (),
     task: Task | None = None,
 ) -> WorkerStatus:
     """A heartbeat; with `dimensions` of a worker that embeds, with `image_sizes` of one that draws."""
@@ -86,6 +87,7 @@ def status(
         reads_images=reads_images,
         searches=searches,
         tokenises=tokenises,
+        labels=list(labels),
         started=time.time(),
         at=time.time(),
     )
@@ -192,6 +194,7 @@ class ScriptedWorker:
         image_sizes: Sequence[str] = (),
         reads_images: bool = False,
         tokenises: bool = False,
+        labels: Sequence[str] = (),
         task: Task | None = None,
     ) -> None:
         self.bus = bus
@@ -205,6 +208,7 @@ class ScriptedWorker:
             image_sizes=image_sizes,
             reads_images=reads_images,
             tokenises=tokenises,
+            labels=labels,
             task=task,
         )
         self.jobs: list[Job] = []
@@ -390,6 +394,26 @@ async def score(worker: ScriptedWorker, job: Job) -> None:
         steps = [[len(step) / 10 for step in candidate]] if isinstance(candidate, list) else []
         scores = [steps[0][-1] if steps else len(candidate) / 10]
         reply = Scored(job_id=job.id, attempt_id=attempt, start=index, scores=scores, step_scores=steps, tokens=3)
+        worker.send(job, reply)
+    worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=Usage(prompt_tokens=total)))
+
+
+LABELS = ("toxic", "Violence", "self harm", "male")
+"""Labels of a worker with the script `classify`; the last one means no category."""
+
+
+async def classify(worker: ScriptedWorker, job: Job) -> None:
+    """Labels that are words of a text score 0.9, all others 0.1; three tokens each, the last text first."""
+    assert isinstance(job.prompt, ScorePrompt)
+    attempt = uuid.uuid4().hex
+    texts = [job.prompt.text(index) for index in range(len(job.prompt.candidates))]
+    total = 3 * len(texts)
+    worker.send(job, Started(job_id=job.id, attempt_id=attempt, worker_id=worker.worker, prompt_tokens=total))
+    for index, text in reversed(list(enumerate(texts))):
+        scores = [0.9 if label.lower() in text.lower() else 0.1 for label in LABELS]
+        reply = Scored(
+            job_id=job.id, attempt_id=attempt, start=index, scores=scores[-1:], step_scores=[scores], tokens=3
+        )
         worker.send(job, reply)
     worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=Usage(prompt_tokens=total)))
 

@@ -32,17 +32,19 @@ from gateway.http.routes import operator, organization
 from router.bus import Bus
 from router.messages import Task
 from router.transport.memory import MemoryTransport
-from tests.fakes.scripted_worker import Script, ScriptedWorker, count, draw, embed, score, tokenise
+from tests.fakes.scripted_worker import LABELS, Script, ScriptedWorker, classify, count, draw, embed, score, tokenise
 from tests.gateway.conftest import KEY, MODEL, eventually, served
 
 EMBEDDER = "org/embedder"
 PAINTER = "org/painter"
 SCORER = "org/scorer"
+CLASSIFIER = "org/classifier"
 TOKENISER = "org/tokeniser"
 OTHERS: list[tuple[str, Script, dict[str, Any]]] = [
     (EMBEDDER, embed, {"dimensions": 4}),
     (PAINTER, draw, {"image_sizes": ["512x512", "512x256"]}),
     (SCORER, score, {"task": Task.SCORE}),
+    (CLASSIFIER, classify, {"task": Task.SCORE, "labels": LABELS}),
     (TOKENISER, tokenise, {"tokenises": True}),
 ]
 """Models beside the one that generates, with their scripts and the fields of their heartbeats."""
@@ -81,11 +83,13 @@ OPERATIONS = [
     ("POST", "/v1/images/generations", PAINTER),
     ("POST", "/v1/score", SCORER),
     ("POST", "/v1/rerank", SCORER),
+    ("POST", "/v1/moderations", CLASSIFIER),
     ("POST", "/v1/tokenize", TOKENISER),
     ("POST", "/v1/detokenize", TOKENISER),
     ("POST", "/v1/mcp", None),
     ("GET", "/v1/models", None),
     ("GET", "/v1/models/{name}", None),
+    ("DELETE", "/v1/models/{name}", None),
     ("GET", "/v1/blobs/{blob_id}", None),
     ("POST", "/v1/files", None),
     ("GET", "/v1/files", None),

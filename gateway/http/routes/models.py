@@ -1,4 +1,4 @@
-"""Routes of `GET /v1/models` and `/v1/models/{id}`: models served within the last hour that the caller may use.
+"""Routes of `/v1/models` and `/v1/models/{id}`: models served within the last hour that the caller may use.
 
 An id may contain slashes. A request with the header `anthropic-version` is answered as by Anthropic's API.
 """
@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from fastapi import APIRouter, Request, Response
 
 from gateway.dialects.anthropic.models import AnthropicModel, AnthropicModelList
+from gateway.errors import ModelNotDeletable
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import CurrentGateway, ModelReader
 from gateway.http.json_response import json_response
-from gateway.openai.models import Model, ModelList
+from gateway.openai.models import Model, ModelDeleted, ModelList
 from router.model_registry import ModelInfo
 
 ANTHROPIC_VERSION = "anthropic-version"
@@ -42,6 +43,18 @@ async def retrieve_model(request: Request, name: str, caller: ModelReader, gatew
     return json_response((_anthropic_model if ANTHROPIC_VERSION in request.headers else _model)(name, model))
 
 
+@router.delete("/v1/models/{name:path}", **document_route(ModelDeleted))
+async def delete_model(name: str, caller: ModelReader, gateway: CurrentGateway) -> Response:
+    """Refuse to delete a model (`DELETE /v1/models/{name}`): projects have no models of their own.
+
+    Raises:
+        ModelNotFound: The model is unknown, or the caller may not use it.
+        ModelNotDeletable: The platform serves it.
+    """
+    gateway.catalogue.find(name, caller.models)
+    raise ModelNotDeletable
+
+
 def _model(name: str, model: ModelInfo) -> Model:
     return Model(
         id=name,
@@ -50,6 +63,7 @@ def _model(name: str, model: ModelInfo) -> Model:
         max_model_len=model.max_model_len,
         task=model.task,
         image_sizes=model.image_sizes or None,
+        labels=list(model.labels) or None,
         input_modalities=["text", "image"] if model.reads_images else ["text"],
         test_time_compute=True if model.searches else None,
         tokenize=True if model.tokenises else None,

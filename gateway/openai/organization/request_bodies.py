@@ -6,6 +6,7 @@ from gateway.openai.base import RequestBody
 from gateway.openai.operator import CreditCreate, PriceUpdate
 from gateway.openai.organization.keys import AdminApiKeyCreate, KeyCreate, ServiceAccountCreate, ServiceAccountUpdate
 from gateway.openai.organization.model_permissions import ModelPermissionsUpdate
+from gateway.openai.organization.moderation import ProjectModerationUpdate
 from gateway.openai.organization.projects import ProjectCreate, ProjectUpdate
 from gateway.openai.organization.rate_limits import RateLimitUpdate
 from gateway.openai.organization.spend_limits import SpendLimitUpdate
@@ -21,6 +22,7 @@ BODIES: tuple[type[RequestBody], ...] = (
     SpendLimitUpdate,
     RateLimitUpdate,
     ModelPermissionsUpdate,
+    ProjectModerationUpdate,
     UserUpdate,
     InviteCreate,
     CreditCreate,

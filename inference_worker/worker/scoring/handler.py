@@ -1,4 +1,4 @@
-"""Runs score jobs in a worker with a cross-encoder or reward model: the engine scores each tokenised candidate."""
+"""Runs score jobs in a worker with a classifier, cross-encoder or reward model: each candidate in the engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from router.messages import Scored, Task
 
 
 class ScoringHandler(InputHandler[ScoreEvent]):
-    """Job handler of a worker with a cross-encoder or reward model: runs score jobs in the engine."""
+    """Job handler of a worker with a model that scores: runs score jobs in the engine."""
 
     task = Task.SCORE
     event_type = ScoreEvent
@@ -18,8 +18,9 @@ class ScoringHandler(InputHandler[ScoreEvent]):
 
     def __init__(self, text: ScoringProcessor, context: HandlerContext[InputAttempt]) -> None:
         super().__init__(text, context)
-        self._scores_steps = text.scores_steps
+        self._scores_all = text.scores_steps or bool(text.labels)
         self.scores_pairs = text.scores_pairs
+        self.labels = text.labels
 
     def _reply(self, attempt: InputAttempt, event: ScoreEvent, tokens: int) -> Scored:
         return Scored(
@@ -27,6 +28,6 @@ class ScoringHandler(InputHandler[ScoreEvent]):
             attempt_id=attempt.attempt_id,
             start=event.index,
             scores=[event.scores[-1]],
-            step_scores=[event.scores] if self._scores_steps else [],
+            step_scores=[event.scores] if self._scores_all else [],
             tokens=tokens,
         )

@@ -1,4 +1,4 @@
-"""Text side of a cross-encoder or reward model in the worker: tokenises and validates the candidates of score jobs.
+"""Text side of a model that scores, in the worker: tokenises and validates the candidates of score jobs.
 
 User text never becomes a control token (see `tokenizer/tokenizer.py`). Must not import torch.
 """
@@ -6,7 +6,7 @@ User text never becomes a control token (see `tokenizer/tokenizer.py`). Must not
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from inference_worker.model_files.scoring_folder import ScoringConfig, ScoringHe
 from inference_worker.tokenizer.tokenizer_files import read_definition, read_text_files
 from inference_worker.worker.scoring.answer_inputs import AnswerInputs, ChatAnswers, LineAnswers, TaggedAnswers
 from inference_worker.worker.scoring.pair_inputs import PairInputs
+from inference_worker.worker.scoring.text_inputs import TextInputs
 from inference_worker.worker.text.chat_template import ChatTemplate, flatten
 from inference_worker.worker.text.prompt_bounds import prompt_bounds, text_bounds
 from router.messages import FailureCode, Job, PromptBounds, ScorePrompt
@@ -45,21 +46,31 @@ class CandidateInputs(Protocol):
 
 
 class ScoringProcessor:
-    """Text side of one cross-encoder or reward model: tokenises and validates the candidates of jobs."""
+    """Text side of one classifier, cross-encoder or reward model: tokenises and validates the candidates of jobs."""
 
     def __init__(
-        self, inputs: CandidateInputs, bounds: PromptBounds, *, scores_steps: bool = False, scores_pairs: bool = False
+        self,
+        inputs: CandidateInputs,
+        bounds: PromptBounds,
+        *,
+        scores_steps: bool = False,
+        scores_pairs: bool = False,
+        labels: Sequence[str] = (),
     ) -> None:
-        """`scores_steps`: whether each step of an answer gets a score; `scores_pairs`: contexts are texts alone."""
+        """`scores_steps`: each step of an answer gets a score; `scores_pairs`: contexts are texts alone, or none.
+
+        `labels` are those that a classifier scores.
+        """
         self._inputs = inputs
         self.bounds = bounds
         self.scores_steps = scores_steps
         self.scores_pairs = scores_pairs
+        self.labels = list(labels)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="text")
 
     @classmethod
     def of(cls, folder: Path, step_tag: str = "") -> ScoringProcessor:
-        """Create the text side of the cross-encoder or reward model in `folder`, and start its tokeniser threads.
+        """Create the text side of the model that scores in `folder`, and start its tokeniser threads.
 
         `step_tag` is the operator's setting for models trained as Math-Shepherd; "" if unset.
 
@@ -105,6 +116,8 @@ class ScoringProcessor:
 def _of_folder(folder: Path, config: ScoringConfig) -> ScoringProcessor:
     if config.head is ScoringHead.PAIR:
         return _of_pairs(folder, config)
+    if config.head is ScoringHead.LABELS:
+        return _of_texts(folder, config)
     files = read_text_files(folder)
     template = ChatTemplate(files.chat_template, files.named_tokens) if files.chat_template else None
     answers: AnswerInputs
@@ -132,6 +145,13 @@ def _of_pairs(folder: Path, config: ScoringConfig) -> ScoringProcessor:
     definition = read_definition(folder)
     pairs = PairInputs(definition, at_last_token=config.head is ScoringHead.LAST_TOKEN)
     return ScoringProcessor(pairs, text_bounds(definition.get("normalizer"), pairs.tokens), scores_pairs=True)
+
+
+def _of_texts(folder: Path, config: ScoringConfig) -> ScoringProcessor:
+    definition = read_definition(folder)
+    texts = TextInputs(definition)
+    bounds = text_bounds(definition.get("normalizer"), texts.tokens)
+    return ScoringProcessor(texts, bounds, scores_pairs=True, labels=config.labels)
 
 
 def _limit(job: Job, ready: Ready) -> int | None:

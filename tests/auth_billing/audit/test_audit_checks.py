@@ -193,6 +193,15 @@ def test_parts_cost_their_prices_and_are_in_the_ledger_and_in_usage_records() ->
     assert checks(check_usage_of_job(job, {"a": JobUsage(USED, PARTS[:1])}, NOW, TIMINGS)) == {Check.WORKED}
 
 
+def test_checks_of_moderation_count_although_no_usage_record_of_the_job_has_them() -> None:
+    moderated = UsagePart(model="painter", usage=Usage(prompt_tokens=0, units={"512x512": 1}))
+    drawn = UsagePart(model="painter", usage=Usage(prompt_tokens=0, units={"512x512": 1}))
+    for checked, found in (((moderated,), set()), ((), {Check.WORKED})):
+        job = _with_parts(reported=ReportedUsage(attempt="a", usage=USED, checks=checked))
+        recorded = {"a": JobUsage(USED, (drawn, PARTS[1]))}
+        assert checks(check_usage_of_job(job, recorded, NOW, TIMINGS)) == found
+
+
 def test_what_a_worker_reported_counts_if_its_usage_record_was_lost() -> None:
     reported = ReportedUsage(attempt="a", usage=USED, parts=PARTS)
     job = _with_parts(reported=reported)

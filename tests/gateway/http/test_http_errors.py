@@ -84,7 +84,7 @@ def check(body: dict[str, Any]) -> dict[str, Any]:
     [
         ("GET", "/", 404),
         ("GET", "/v1/unknown", 404),
-        ("POST", "/v1/moderations", 404),
+        ("POST", "/v1/unknown", 404),
         ("GET", "/v1/completions", 405),
         ("DELETE", "/v1/models", 405),
         ("GET", "/docs", 404),

@@ -59,6 +59,38 @@ async def test_cross_encoders(tmp_path: Path, model_type: str) -> None:
     assert close(await scores([QUERY] * 4, list(DOCUMENTS)), sigmoids)
 
 
+@pytest.mark.parametrize("model_type", ["bert", "roberta", "distilbert"])
+@pytest.mark.parametrize("problem", ["multi_label_classification", "single_label_classification", None])
+async def test_classifiers(tmp_path: Path, model_type: str, problem: str | None) -> None:
+    names = {0: "toxic", 1: "threat", 2: "insult"}
+    model, tokenizer = save_pair_model(tmp_path, model_type, num_labels=3, id2label=names, problem_type=problem)
+    several = problem == "multi_label_classification"
+    reference, raw = [], []
+    for text in DOCUMENTS:
+        with torch.no_grad():
+            logits = model(torch.tensor([tokenizer.encode(text).ids])).logits[0]
+        raw.append(logits.tolist())
+        reference.append((logits.sigmoid() if several else logits.softmax(dim=-1)).tolist())
+    scores = load(tmp_path)
+    assert resolve(str(tmp_path)).task is Task.SCORE
+    assert (scores.text.labels, scores.text.scores_pairs) == (["toxic", "threat", "insult"], True)
+    assert close(await scores([""], list(DOCUMENTS)), reference)
+    assert close(await scores([""], list(DOCUMENTS), raw=True), raw)
+
+
+async def test_what_a_classifier_rejects(tmp_path: Path) -> None:
+    save_pair_model(tmp_path, num_labels=2)
+    scores = load(tmp_path)
+    assert scores.text.labels == ["LABEL_0", "LABEL_1"]
+    with pytest.raises(PromptRejected, match="/v1/moderations"):
+        await scores([QUERY], DOCUMENTS)
+    with pytest.raises(PromptRejected, match="cuts no texts"):
+        await scores.prepared(ScorePrompt(contexts=[""], candidates=["a"]), truncate_prompt_tokens=-1)
+    with pytest.raises(PromptRejected, match="maximum context length") as caught:
+        await scores([""], ["a word " * 500])
+    assert caught.value.code is FailureCode.CONTEXT_LENGTH_EXCEEDED
+
+
 @pytest.mark.parametrize("model_type", ["llama", "qwen2", "qwen3"])
 async def test_outcome_reward_models(tmp_path: Path, model_type: str) -> None:
     model, tokenizer = save_answer_model(tmp_path, model_type)
@@ -220,7 +252,7 @@ def change(folder: Path, **fields: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"id2label": {"0": "a", "1": "b"}}, "2 labels"),
+        ({"model_type": "llama", "id2label": {"0": "a", "1": "b"}}, "2 labels"),
         ({"model_type": "gpt2"}, "gpt2 is not served"),
         ({"sbert_ce_default_activation_function": "os.system"}, "activation"),
         ({"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}, "activation"),

@@ -15,6 +15,7 @@ describe("kindOf", () => {
     [500, "unavailable", "busy"],
     [503, null, "busy"],
     [400, "context_length_exceeded", "too-long"],
+    [400, "content_policy_violation", "blocked"],
     [400, "invalid_value", "refused"],
     [500, null, "server"],
     [502, "toString", "server"],

@@ -13,6 +13,7 @@ export type FailureKind =
   | "over-limit"
   | "quota"
   | "credit"
+  | "blocked"
   | "refused"
   | "server"
   | "network"
@@ -47,6 +48,7 @@ const KIND_BY_CODE = new Map<string, FailureKind>([
   ["insufficient_quota", "quota"],
   ["budget_exhausted", "quota"],
   ["insufficient_credit", "credit"],
+  ["content_policy_violation", "blocked"],
   ["context_length_exceeded", "too-long"],
   ["model_not_found", "model-not-found"],
   ["invalid_api_key", "unauthorized"],

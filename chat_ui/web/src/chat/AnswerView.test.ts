@@ -15,6 +15,12 @@ it("shows once why a tool failed, in its card", () => {
   expect(screen.queryByText(texts.emptyAnswer)).toBeNull();
 });
 
+it.each(["", "The first words"])("says that a filter ended the answer %j", async (text) => {
+  render(AnswerView, { answer: chatMessage({ text, finish_reason: "content_filter" }) });
+  expect(await screen.findByText(texts.filteredHint)).toBeTruthy();
+  expect(screen.queryByText(texts.emptyAnswer)).toBeNull();
+});
+
 it("shows a model's answer after a tool that failed", async () => {
   render(AnswerView, { answer: chatMessage({ text: "Try another place.", steps: [failed] }) });
   expect(await screen.findByText("Try another place.")).toBeTruthy();

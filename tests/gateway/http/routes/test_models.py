@@ -72,3 +72,14 @@ async def test_an_alias_of_an_embedding_model(two_models: tuple[Stage, dict[str,
     wrong = await stage.chat(model="text-embedding-3-small")
     assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "model")
     assert jobs(workers)[EMBEDDER] == 1
+
+
+@pytest.mark.parametrize(("name", "status"), [(SECOND, 403), ("small", 403), ("org/unknown", 404)])
+async def test_no_model_can_be_deleted(
+    two_models: tuple[Stage, dict[str, ScriptedWorker]], name: str, status: int
+) -> None:
+    stage, _ = two_models
+    response = await stage.client.delete(f"/v1/models/{name}")
+    code = {403: "model_not_deletable", 404: "model_not_found"}[status]
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+    assert (await stage.client.get(f"/v1/models/{SECOND}")).status_code == 200

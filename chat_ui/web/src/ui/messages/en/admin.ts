@@ -106,6 +106,8 @@ const events: Record<AuditRow["event"], string> = {
   "rate_limit.deleted": "Limits taken away",
   "model_permissions.updated": "Models restricted",
   "model_permissions.deleted": "All models permitted",
+  "moderation.updated": "Moderation set",
+  "moderation.deleted": "Moderation ended",
   "usage.exported": "Usage exported",
 };
 

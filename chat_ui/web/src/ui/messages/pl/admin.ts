@@ -89,6 +89,8 @@ export const admin: typeof english = {
     "rate_limit.deleted": "Usunięto limity",
     "model_permissions.updated": "Ograniczono modele",
     "model_permissions.deleted": "Dopuszczono wszystkie modele",
+    "moderation.updated": "Ustawiono moderację",
+    "moderation.deleted": "Wyłączono moderację",
     "usage.exported": "Wyeksportowano zużycie",
   },
   yes: "tak",

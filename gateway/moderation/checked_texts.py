@@ -1,0 +1,68 @@
+"""Texts that moderation checks: those of a prompt, and what a delta adds to an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gateway.errors import InvalidRequest
+from router.messages import ChatPrompt, Delta, ImagePrompt, Prompt, Step, TextPrompt, TokenPrompt
+
+_NOT_A_TEXT = "Invalid 'prompt': this project's prompts are moderated, which token ids can't be: send text."
+
+
+def prompt_texts(prompt: Prompt) -> list[str]:
+    """Return the texts of a prompt: of the messages of all roles, with the arguments of their tool calls.
+
+    Prompts of jobs that generate nothing have none. Tools that the client offers and images are not checked.
+
+    Raises:
+        InvalidRequest: the prompt consists of token ids.
+    """
+    match prompt:
+        case ChatPrompt():
+            texts = [text for message in prompt.messages for text in _message_texts(message)]
+            if prompt.own_tool_call is not None:
+                texts += _strings(prompt.own_tool_call.arguments)
+        case TextPrompt():
+            texts = [prompt.text, prompt.suffix]
+        case ImagePrompt():
+            texts = [prompt.prompt]
+        case TokenPrompt():
+            raise InvalidRequest(_NOT_A_TEXT, param="prompt")
+        case _:
+            texts = []
+    return [text for text in texts if text.strip()]
+
+
+def delta_text(delta: Delta) -> str:
+    """Return the text that a delta adds to its choice: reasoning, answer, and calls of tools."""
+    calls = "".join(call.name + call.arguments for call in delta.tool_calls or ())
+    separator = "\n" if delta.reasoning and delta.text else ""
+    return delta.reasoning + separator + delta.text + calls
+
+
+def step_text(step: Step) -> str:
+    """Return all texts of a step's data: arguments and results of tools, and paths of a search."""
+    return "\n".join(_strings(step.data))
+
+
+def _message_texts(message: Mapping[str, Any]) -> Iterator[str]:
+    content = message.get("content")
+    if isinstance(content, str):
+        yield content
+    else:
+        yield from (part.get("text") or "" for part in content or ())
+    yield message.get("reasoning_content") or ""
+    yield from (call["function"]["arguments"] for call in message.get("tool_calls") or ())
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _strings(each)
+    elif isinstance(value, Sequence) and not isinstance(value, bytes):
+        for each in value:
+            yield from _strings(each)

@@ -1,0 +1,77 @@
+"""Which texts of prompts and answers are checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.errors import InvalidRequest
+from gateway.moderation.checked_texts import delta_text, prompt_texts, step_text
+from router.messages import (
+    ChatPrompt,
+    Delta,
+    EmbeddingPrompt,
+    ImagePrompt,
+    OwnToolCall,
+    Prompt,
+    TextPrompt,
+    TokenPrompt,
+    ToolCallDelta,
+)
+from tests.fakes.scripted_worker import ROUTE, RUNNING
+
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": "b"}'}}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "texts"),
+    [
+        (
+            ChatPrompt(
+                messages=[
+                    {"role": "system", "content": "s"},
+                    {"role": "user", "content": [{"type": "text", "text": "u"}, {"type": "image"}]},
+                    {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning_content": "r"},
+                    {"role": "tool", "content": "t", "tool_call_id": "1"},
+                    {"role": "user", "content": " \n"},
+                ]
+            ),
+            ["s", "u", "r", '{"a": "b"}', "t"],
+        ),
+        (
+            ChatPrompt(messages=[], own_tool_call=OwnToolCall(name="search", arguments={"q": "a", "n": [1, "b"]})),
+            ["a", "b"],
+        ),
+        (TextPrompt("a", "suffix"), ["a", "suffix"]),
+        (TextPrompt("a"), ["a"]),
+        (ImagePrompt(prompt="a cat", size="512x512"), ["a cat"]),
+        (EmbeddingPrompt(inputs=["a"]), []),
+    ],
+)
+def test_texts_of_prompts(prompt: Prompt, texts: list[str]) -> None:
+    assert prompt_texts(prompt) == texts
+
+
+def test_token_ids_are_refused() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        prompt_texts(TokenPrompt([1, 2]))
+    assert caught.value.param == "prompt"
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"text": "a"}, "a"),
+        ({"reasoning": "r", "text": "a"}, "r\na"),
+        ({"tool_calls": [ToolCallDelta(index=0, id="1", name="f"), ToolCallDelta(index=0, arguments="{}")]}, "f{}"),
+        ({}, ""),
+    ],
+)
+def test_texts_of_deltas(fields: dict[str, Any], text: str) -> None:
+    assert delta_text(Delta(job_id="j", attempt_id="a", start=0, token_ids=[1], **fields)) == text
+
+
+def test_texts_of_steps() -> None:
+    assert step_text(ROUTE) == "weather\nŁódź"
+    assert step_text(RUNNING) == ""
