@@ -203,7 +203,8 @@ class IndexDatabase:
         within = ""
         arguments: list[str | int] = [match]
         if ordinals is not None:
-            within = "AND rowid IN (SELECT row FROM passage WHERE file IN (SELECT value FROM json_each(?)))"
+            # Without the plus, SQLite evaluates the whole query once for each of these rows.
+            within = "AND +rowid IN (SELECT row FROM passage WHERE file IN (SELECT value FROM json_each(?)))"
             arguments.append(json.dumps(list(ordinals)))
         query_text = f"SELECT rowid FROM posting WHERE posting MATCH ? {within} ORDER BY rank LIMIT ?"  # noqa: S608
         return [row for (row,) in self._connection.execute(query_text, (*arguments, limit))]

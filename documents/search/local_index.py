@@ -1,9 +1,8 @@
 """Search index in a local folder: a SQLite database of files, passages and words, and a file of vectors.
 
 Each vector is compared to the question (an exact scan), so recall is complete. One process uses the folder at a time.
-A change is complete with the commit of the database: it is killed at any time without harm, as vectors are written
-before to rows that the database does not use, and those of removed passages are overwritten before it, too; what is
-removed twice is gone all the same.
+A change is complete with the commit of the database, so it can be killed at any time: before it, vectors are written
+to rows that no passage has, and those of removed passages are overwritten after it, by `erase_remains`.
 """
 
 from __future__ import annotations
@@ -104,11 +103,14 @@ class LocalIndex:
             return _Searches(snapshot, self._vectors, database, query, ordinals=ordinals, common=self._common).hits()
 
     def erase_remains(self) -> None:
-        """Rewrite the inverted index without the terms of removed passages, if any were removed since the last time."""
+        """Erase the vectors and terms of removed passages, if any were removed since the last time."""
         with self._change_lock, self._database() as database:
-            if database.state(_REMAINS):
-                database.erase_remains()
-                database.set_state(_REMAINS, 0)
+            if not database.state(_REMAINS):
+                return
+            if self._vectors is not None:
+                self._vectors.erase_unused(np.flatnonzero(self._snapshot.ordinals != _UNUSED))
+            database.erase_remains()
+            database.set_state(_REMAINS, 0)
 
     def close(self) -> None:
         """Close the connections to the database; those that a thread uses when it is done."""
@@ -145,17 +147,16 @@ class LocalIndex:
         for ordinal in removed:
             database.remove_file(ordinal)
             del files[ordinal]
-        if freed and self._vectors is not None:
-            self._vectors.erase(np.asarray(freed))
+        if freed:
             database.set_state(_REMAINS, 1)
         for file in changes.renamed:
             files[database.put_file(file)] = file
         ordinals = before.ordinals.copy()
-        ordinals[freed] = _UNUSED
         for content in changes.contents:
             ordinal = database.put_file(content.file)
             files[ordinal] = content.file
             ordinals = self._add(database, ordinals, ordinal, content)
+        ordinals[freed] = _UNUSED  # not before: until the commit, their passages need their vectors
         position = before.position if changes.position is None else changes.position
         database.set_state(_POSITION, position)
         return _snapshot(position, files, ordinals)
@@ -222,19 +223,24 @@ class _Searches:
         """Return the passages that fit best, at most as many as the query asks for."""
         if not self._snapshot.total or self._ordinals == []:
             return []
-        rows = fuse(self._rankings())
-        passages = self._database.passages(rows[: 2 * self._candidates])
         hits: list[Hit] = []
-        for row in rows:
-            found = passages.get(row)
-            if found is None or not self._is_current(row, found):
-                continue
-            hit = Hit(self._snapshot.files[found.ordinal], found.number, found.passage, self._score(row, found))
+        for row, found in self._passages(fuse(self._rankings())):
+            file = self._snapshot.files[found.ordinal]
+            hit = Hit(file, found.number, found.passage, self._score(row, found))
             if hit.score >= self._query.threshold:
                 hits.append(hit)
                 if len(hits) == self._query.limit:
                     break
         return hits
+
+    def _passages(self, rows: Sequence[int]) -> Iterator[tuple[int, FoundPassage]]:
+        """Read the passages at rows, in their order, as many at once as hits are wanted."""
+        size = self._query.limit
+        for start in range(0, len(rows), size):
+            passages = self._database.passages(rows[start : start + size])
+            for row in rows[start : start + size]:
+                if (found := passages.get(row)) is not None and self._is_current(row, found):
+                    yield row, found
 
     def _rankings(self) -> list[Ranking]:
         rankings = []

@@ -72,9 +72,16 @@ class VectorFile:
         if len(self._map):
             self._map.flush()
 
-    def erase(self, rows: npt.NDArray[np.int64]) -> None:
-        """Overwrite rows with zeros."""
-        self.write(rows, np.zeros((len(rows), self._dimension), np.float32))
+    def erase_unused(self, used: npt.NDArray[np.int64]) -> None:
+        """Overwrite all rows but the `used` ones with zeros, and wait until they are on the disk."""
+        is_used = np.zeros(len(self._map), np.bool_)
+        is_used[used] = True
+        for start in range(0, len(is_used), GROWTH):
+            rows = self._map[start : start + GROWTH]
+            unused = rows[~is_used[start : start + GROWTH]]
+            if unused.any():  # what has never been written stays without blocks on the disk
+                rows[~is_used[start : start + GROWTH]] = 0
+        self.flush()
 
     def _grow(self, needed: int) -> None:
         count = max(needed, len(self._map) + max(GROWTH, len(self._map) // 4))

@@ -29,8 +29,7 @@ def test_rows_are_kept_in_a_file_that_grows(tmp_path: Path) -> None:
     file.write(np.array([1]), np.array([[1, 2]], np.float32))
     before = file.rows
     file.write(np.array([GROWTH, 0]), np.array([[3, 4], [5, 6]], np.float32))
-    file.erase(np.array([1]))
-    file.flush()
+    file.erase_unused(np.array([0, GROWTH]))
     for each in (file, VectorFile(tmp_path / "vectors", 2)):
         assert each.rows[[0, 1, GROWTH]].tolist() == [[5, 6], [0, 0], [3, 4]]
     assert before[0].tolist() == [5, 6]  # a view of the same file

@@ -1,4 +1,4 @@
-"""Terms of texts: stems of Polish and English words, without case and diacritics, by which other forms are found."""
+"""Terms of texts: stems and lemmas of words, without case and diacritics, by which other forms are found."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from documents.search.words import MAX_QUERY_WORDS, query_terms, terms_of
         ("pracownikowi urlopu", "Pracownik ma prawo do urlopów wypoczynkowych."),
         ("KSIĄŻKA", "Autorka napisała książki dla dzieci."),
         ("umowe o prace", "Strony zawarły umowę o pracę."),
+        ("dni tygodnia", "Dzień siódmy każdego tygodnia jest wolny."),
+        ("psa", "Najemca nie trzyma psów ani kotów."),
+        ("mieście Gdynia", "Sąd właściwy dla miasta Gdyni."),
         ("lokalu", "Najemca oddaje lokal w stanie niepogorszonym."),
         ("running contracts", "The contract runs until the end of the year."),
         ("Zażółć", "zazolc, czyli wyraz, który jest bez znaków"),
