@@ -49,7 +49,8 @@ containers-test: setup-dev ## Build every container image and run docker-compose
 chaos: setup-dev ## Fault injection on the whole platform: 16 configurations x 180 s (CHAOS_SECONDS, CHAOS_SEED, CHAOS="name ...")
 	CHAOS_MUTATIONS=1 CHAOS_ROLLING=1 CHAOS_CHAT=1 CHAOS_CANCELS=1 CHAOS_LAUNCHER=1 $(BIN)/pytest -s \
 		tests/chaos/test_mutations.py tests/chaos/test_rolling_restart.py tests/chaos/test_chat.py \
-		tests/chaos/test_cancellation.py tests/chaos/test_launcher_storm.py
+		tests/chaos/test_background_responses.py tests/chaos/test_cancellation.py tests/chaos/test_launcher_storm.py
+	$(BIN)/python -m tests.takeovers --publish
 	$(BIN)/python -m tests.chaos --publish $(CHAOS)
 
 test-brokers: setup-dev ## The tests that need RabbitMQ on 3.10, 4.0 and 4.3 (root and debootstrap; half an hour), into docs/reliability.md

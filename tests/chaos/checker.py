@@ -120,7 +120,7 @@ def check(run: Run) -> list[Violation]:
             found.append(_of(request, "pause", f"silent for {pause:.1f} s, {run.limits.pause:.1f} s are allowed"))
     found += _same_answer_for_a_key(run)
     found += _one_bill_for_a_key(run)
-    found += _books(run)
+    found += check_books(run.evidence)
     found += _charged_to_somebody(run)
     found += _fast_refusals(run)
     found += [Violation("I9", "logs", leak) for leak in run.evidence.leaks]
@@ -281,8 +281,8 @@ def _one_bill_for_a_key(run: Run) -> Iterator[Violation]:
             yield _of(same[0], "I3", f"the runs of {key} were billed {len(billed)} times: {sorted(billed)}")
 
 
-def _books(run: Run) -> Iterator[Violation]:
-    evidence = run.evidence
+def check_books(evidence: Evidence) -> Iterator[Violation]:
+    """Everything that is wrong with jobs, ledger and accounts of a platform at rest."""
     settled = Counter(row.job for row in evidence.rows if row.kind == "settle")
     amounts = {row.job: row.amount for row in evidence.rows if row.kind == "settle"}
     for job_id, times in settled.items():

@@ -1,0 +1,233 @@
+"""Runs background responses while gateways and workers are killed with SIGKILL in turn, and judges what is left.
+
+Each response must have one contiguous stream to its end and one bill that equals its usage, and the ledger no
+difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain, cycle, islice
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from infra.home.process_records import kill_group
+from infra.install.models import MODEL_FILE
+from infra.launcher.processes import WORKER
+from infra.launcher.readiness import status_is_started
+from infra.launcher.supervisor import ProcessSpec
+from tests.chaos.checker import check_books
+from tests.chaos.evidence import Evidence, Job
+from tests.chaos.experiment import at_rest, collect
+from tests.chaos.history import Told
+from tests.chaos.stack import Size, Stack, running
+from tests.e2e.launcher_process import INSTALLED
+from tests.e2e.launcher_process import MODEL as REAL_MODEL
+from tests.takeovers.follower import Follower
+
+GATEWAYS, WORKERS = 2, 3
+SEED = 1
+PATIENCE = 600.0
+"""Seconds that responses may take to end after the last kill."""
+REST = 180.0
+"""Seconds that the books may take to come to rest: jobs of a killed gateway wait for its lease to run out."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Number and lengths (tokens) of responses, and the number of kills, at least `every` seconds apart."""
+
+    responses: int
+    kills: int
+    every: float
+    tokens: tuple[int, int]
+    real: bool = False
+    """Whether workers serve the real model instead of counting."""
+
+
+@dataclass
+class Outcome:
+    """One run, judged."""
+
+    plan: Plan
+    killed: dict[str, int]
+    """Number of kills by process."""
+    followers: list[Follower]
+    seconds: float = 0.0
+    """Duration of the storm, until the last kill."""
+    takeovers: int = 0
+    """Number of times that a gateway claimed a run of another one."""
+    broken: list[str] = field(default_factory=list)
+    """What was wrong with streams."""
+    misbilled: list[str] = field(default_factory=list)
+    """What was wrong with bills and books."""
+
+    @property
+    def wrong(self) -> list[str]:
+        """All that was wrong."""
+        return self.broken + self.misbilled
+
+
+class RealStack(Stack):
+    """A platform whose workers serve the real model."""
+
+    @property
+    def model(self) -> str:
+        """Name of the model that clients ask."""
+        return REAL_MODEL
+
+    def spec(self, name: str) -> ProcessSpec:
+        """Return how a process is run."""
+        if name not in self.workers:
+            return super().spec(name)
+        own = {
+            "HEADRACE_AMQP_URL": self._amqp("worker", name),
+            "HEADRACE_CONTROL_SECRET": self.processes.control_secret,
+            "HEADRACE_MODEL": str(INSTALLED / "models" / MODEL_FILE),
+            "HEADRACE_MAX_NUM_SEQS": str(self.size.capacity),
+            "HEADRACE_KV_CACHE_MEMORY": "256MiB",
+            "HEADRACE_THREADS": "1",
+        }
+        spec = self._spec(name, ["infra.cli", "worker", "--id", name], WORKER, own)
+        return replace(spec, ready=status_is_started(spec.status_url))
+
+
+async def storm(plan: Plan, say: Say, keep: Path) -> Outcome:
+    """Run a plan on a platform of its own; its logs and all that was wrong are copied to the folder `keep`.
+
+    Raises:
+        StartupError: The platform did not start.
+    """
+    # Room for all responses at two workers: those of a killed one need not wait.
+    size = Size(GATEWAYS, WORKERS, capacity=-(-plan.responses // (WORKERS - 1)), step_seconds=0.25)
+    async with running(size, kind=RealStack if plan.real else Stack) as stack, _clients(stack) as clients:
+        draw = random.Random(SEED)
+        followers = [
+            Follower(number, draw.randint(*plan.tokens), streamed=number % 4 == 0) for number in range(plan.responses)
+        ]
+        outcome = Outcome(plan, {}, followers)
+        async with asyncio.timeout(None) as patience, asyncio.TaskGroup() as tasks:
+            for follower in followers:
+                tasks.create_task(_follow(follower, clients, stack.model, plan))
+            await _kill_in_turn(stack, outcome, say)
+            patience.reschedule(asyncio.get_running_loop().time() + PATIENCE)
+        say(f"all responses have ended, after {outcome.killed}")
+        for follower in followers:
+            await follower.repeat(clients[0], stack.model)
+        if not await at_rest(stack, REST):
+            outcome.misbilled.append("the books are not at rest")
+        evidence = await collect(stack, [], 0)
+        runs = [each["run"] async for each in stack.access.connection.durable("responses").find(_RUNS, {"run": 1})]
+        outcome.takeovers = sum(run["takeovers"] for run in runs)
+        if len(runs) != plan.responses:
+            outcome.misbilled.append(f"{len(runs)} responses are stored instead of {plan.responses}")
+        judge(outcome, evidence)
+        _keep(stack, outcome, keep)
+    return outcome
+
+
+_RUNS = {"run": {"$exists": True}}
+
+
+@asynccontextmanager
+async def _clients(stack: Stack) -> AsyncIterator[list[httpx.AsyncClient]]:
+    """Provide an HTTP client of each gateway."""
+    async with AsyncExitStack() as opened:
+        headers = {"authorization": f"Bearer {stack.key}"}
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        timeout = httpx.Timeout(10.0, read=60.0)
+        yield [
+            await opened.enter_async_context(
+                httpx.AsyncClient(
+                    base_url=f"http://127.0.0.1:{port}",
+                    headers=headers,
+                    limits=limits,
+                    timeout=timeout,
+                    trust_env=False,
+                )
+            )
+            for port in stack.ports.values()
+        ]
+
+
+async def _follow(follower: Follower, clients: list[httpx.AsyncClient], model: str, plan: Plan) -> None:
+    """Follow a response; half of them begin at once, the others one after the other during the storm."""
+    late = max(0, follower.number - plan.responses // 2)
+    await asyncio.sleep(late * plan.kills * plan.every / plan.responses)
+    await follower.follow(clients, model)
+
+
+async def _kill_in_turn(stack: Stack, outcome: Outcome, say: Say) -> None:
+    """Kill a gateway, a worker, the next gateway, the next worker, ...; the supervisor starts each again.
+
+    A process that is starting is killed as soon as it is ready, so that a busy machine makes the storm longer and not
+    the faults fewer.
+    """
+    began = time.monotonic()
+    names = chain.from_iterable(zip(cycle(stack.gateways), cycle(stack.workers), strict=False))
+    for name in islice(names, outcome.plan.kills):
+        await asyncio.sleep(outcome.plan.every)
+        while not stack.is_ready(name):
+            await asyncio.sleep(0.1)
+        kill_group(stack.record(name).pid)
+        outcome.killed[name] = outcome.killed.get(name, 0) + 1
+        outcome.seconds = time.monotonic() - began
+        ended = sum(each.final is not None for each in outcome.followers)
+        say(f"  {outcome.seconds:.0f} s: killed {name}; {ended} responses have ended")
+
+
+def judge(outcome: Outcome, evidence: Evidence) -> None:
+    """Add what was wrong with streams, bills and books to an outcome."""
+    known: set[str] = set()
+    for follower in outcome.followers:
+        name = f"response {follower.number} ({follower.id})"
+        outcome.broken += [f"{name}: {each}" for each in _broken(follower, counts=not outcome.plan.real)]
+        billed = [each for each in evidence.jobs.values() if follower.id and _is_of(each, follower.id) and each.cost]
+        known |= {each.id for each in billed}
+        usage = follower.final and follower.final["usage"]
+        told = usage and Told(
+            usage["input_tokens"], usage["output_tokens"], usage["input_tokens_details"]["cached_tokens"]
+        )
+        if [each.billed for each in billed] != [told]:
+            outcome.misbilled.append(f"{name}: told {told}, billed {[(each.id, each.billed) for each in billed]}")
+    unknown = [each.id for each in evidence.jobs.values() if each.cost and each.id not in known]
+    outcome.misbilled += [f"{each} was billed, and is of no response that a client has" for each in unknown]
+    outcome.misbilled += [str(each) for each in check_books(evidence)]
+    outcome.misbilled += evidence.leaks
+
+
+def _is_of(job: Job, response: str) -> bool:
+    return job.id == response or job.id.startswith(f"{response}-")
+
+
+def _broken(follower: Follower, *, counts: bool) -> list[str]:
+    """Return what was wrong with one stream."""
+    found = list(follower.wrong)
+    if follower.numbers != list(range(len(follower.numbers))):
+        found.append(f"its events have the numbers {follower.numbers}")
+    if follower.created != {follower.id}:
+        found.append(f"its request was answered with {sorted(follower.created)}")
+    final: dict[str, Any] = follower.final or {"status": "never ended", "output": []}
+    if final["status"] not in ("completed", "incomplete"):
+        found.append(f"it ended as {final['status']}: {final.get('error')}")
+    text = "".join(part["text"] for item in final["output"] for part in item["content"])
+    if text != follower.text:
+        found.append(f"its events have the text {follower.text!r}, and its end has {text!r}")
+    if counts and text != "".join(f"{number} " for number in range(follower.tokens)):
+        found.append(f"{follower.tokens} tokens were to come: {text!r}")
+    return found
+
+
+def _keep(stack: Stack, outcome: Outcome, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for log in stack.processes.home.log.glob("*.log*"):
+        (folder / log.name).write_bytes(log.read_bytes())
+    (folder / "wrong.txt").write_text("\n".join(outcome.wrong) + "\n")
