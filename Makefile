@@ -9,7 +9,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points containers-test test-brokers test-mongodb test-bills test-schemas test-searches check check-python check-page types format bench overload bench-peers bench-search-accuracy clean
+.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points containers-test test-brokers test-mongodb test-bills test-client-suites test-schemas test-searches check check-python check-page types format bench overload bench-peers bench-search-accuracy clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ races: setup-dev ## Billing races: four processes, a thousand iterations each (s
 
 test-bills: setup-dev ## 300 mixed requests over RabbitMQ: reported, billed and computed usage are equal
 	HEADRACE_TEST_BILLS=300 $(BIN)/pytest -s tests/integration/test_exact_bills.py
+
+test-client-suites: setup-dev ## The tests of OpenAI's, Anthropic's and LangChain's clients against a gateway (downloads them), into docs/client-test-suites.md
+	$(BIN)/python -m tests.suites --publish
 
 test-schemas: setup-dev ## 200 schemas, the real model at temperature 1: every answer validates
 	HEADRACE_TEST_SCHEMAS=200 $(BIN)/pytest tests/inference_worker/structured/test_real_model.py

@@ -210,7 +210,7 @@ class ChatCompletionRequest(SamplingRequest):
             if self.test_time_compute is not None:
                 raise conflict("use_beam_search", "it and 'test_time_compute' exclude each other")
             if self._beams > MAX_BEAMS:
-                field = "n" if self.best_of is None else "best_of"
+                field = "best_of" if self.best_of else "n"
                 raise conflict(field, f"'use_beam_search' has at most {MAX_BEAMS} beams")
         else:
             for name, neutral in (("length_penalty", 1), ("early_stopping", False)):

@@ -99,8 +99,9 @@ class SamplingRequest(RequestBody):
     """Seed of the sampler. Equal seeds give equal answers, whatever else is in the batch."""
     n: Annotated[int, Field(ge=1, le=128)] | None = None
     """Number of choices; above the operator's limit (16 by default) the answer is 400."""
-    best_of: Annotated[int, Field(ge=1, le=20)] | None = None
-    """Number of candidates to generate, all billed; the `n` with the highest log probability per token are returned."""
+    best_of: Annotated[int, Field(ge=0, le=20)] | None = None
+    """Number of candidates to generate, all billed; the `n` with the highest log probability per token are returned. 0:
+    as many as `n`."""
     stop: StopString | Annotated[list[StopString], Field(max_length=4)] | None = None
     """Strings that end the text; they are not part of it."""
     stop_token_ids: Annotated[list[TokenId], Field(max_length=128)] | None = None
@@ -169,7 +170,7 @@ class SamplingRequest(RequestBody):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.best_of is not None and self.best_of < self.choices:
+        if self.best_of and self.best_of < self.choices:
             raise conflict("best_of", "it must not be less than 'n'")
         if self.stream and self.candidates > self.choices:
             raise conflict("best_of", "more candidates than choices can't be streamed")

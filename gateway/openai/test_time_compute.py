@@ -55,7 +55,7 @@ _EARLY_STOPPING = {True: EarlyStopping.COMPLETE, False: EarlyStopping.LIKELY, "n
 
 NOT_WITH_SEARCH: Mapping[str, Refused] = {
     "n": Refused("it has one answer; 'test_time_compute.n' is the number of paths", (1,)),
-    "best_of": Refused("'test_time_compute.n' is the number of paths", (1,)),
+    "best_of": Refused("'test_time_compute.n' is the number of paths", (0, 1)),
     "logprobs": Refused("log probabilities are not reported of a chosen path", (False,)),
     "prompt_logprobs": Refused("log probabilities are not reported of a chosen path"),
     "echo": Refused("a path begins after the prompt", (False,)),

@@ -178,7 +178,7 @@ class ResponseRequest(PromptFields):
     """Sample from the most likely tokens whose probabilities sum to this value (nucleus sampling)."""
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     """Number of most likely tokens to return at each position; needs `include` of `message.output_text.logprobs`."""
-    max_tool_calls: Ignored[Annotated[int, Field(ge=1, le=INT32_MAX)] | None] = None
+    max_tool_calls: Ignored[Annotated[int, Field(ge=0, le=INT32_MAX)] | None] = None
     """It limits calls of built-in tools, which there are none of; an assistant has a limit of its own."""
     include: Annotated[list[str], Field(max_length=32)] | None = None
     """`message.output_text.logprobs` adds log probabilities; other values are ignored."""

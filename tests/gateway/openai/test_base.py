@@ -39,7 +39,7 @@ BAD_FIELDS: list[tuple[str, Any]] = [
     ("stop_token_ids", [-1]),
     ("ignore_eos", "true"),
     ("cache_salt", ""),
-    *(("best_of", value) for value in (10**9, 21, 0, -1, True, 2.0)),
+    *(("best_of", value) for value in (10**9, 21, -1, True, 2.0)),
     *(("prompt_logprobs", value) for value in (21, -1, 10**6, True)),
     *(("bad_words", value) for value in ([""], ["x" * 257], ["x"] * 65, "x", [1])),
     *(("allowed_token_ids", value) for value in ([], [-1], [2**31], ["1"], list(range(4097)))),

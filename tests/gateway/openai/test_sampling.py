@@ -18,6 +18,7 @@ def test_choices_and_candidates() -> None:
     assert (parse().choices, parse().candidates) == (1, 1)
     assert (parse(n=2).choices, parse(n=2).candidates) == (2, 2)
     assert (parse(n=2, best_of=5).choices, parse(n=2, best_of=5).candidates) == (2, 5)
+    assert (parse(n=2, best_of=0).choices, parse(n=2, best_of=0, stream=True).candidates) == (2, 2)
 
 
 def test_stop_strings_are_a_list() -> None:

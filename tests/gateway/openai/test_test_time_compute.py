@@ -224,6 +224,7 @@ def test_neutral_values_and_single_paths_are_accepted() -> None:
         "response_format": {"type": "text"},
     }
     assert parse(BEAM, **neutral).test_time_compute == SearchOptions(method="beam_search", verifier="prm")
+    assert parse(BEAM, best_of=0).test_time_compute is not None
     assert parse({**BEST, "n": 1}, temperature=0).test_time_compute is not None
 
 

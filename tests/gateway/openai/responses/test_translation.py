@@ -87,6 +87,11 @@ def test_options_have_their_chat_names() -> None:
     assert (body.parallel_tool_calls, body.seed, body.top_k, body.service_tier) == (False, 4, 2, "flex")
 
 
+def test_no_calls_of_built_in_tools_may_be_asked_for() -> None:
+    request = ResponseRequest.parse({"model": "m", "input": "Hello.", "max_tool_calls": 0})
+    assert request.max_tool_calls == 0
+
+
 def test_a_grammar_of_a_custom_tool_limits_its_input() -> None:
     grammar = {"type": "grammar", "syntax": "regex", "definition": "[ab]+|c"}
     body = chat(tools=[{"type": "custom", "name": "g", "format": grammar}])
