@@ -56,7 +56,7 @@ class TestRecord:
     def verdict(self, expected: Expected, unreadable: Collection[str] = ()) -> Verdict:
         """Judge the test: refusals that are not expected, and answers for objects that do not exist, are failures.
 
-        `unreadable` are parts of the names of tests whose answers are outside the client's types.
+        `unreadable` are beginnings of the names of tests whose answers are outside the client's types.
         """
         if self.outcome == "skipped":
             return Verdict.SKIPPED
@@ -64,7 +64,7 @@ class TestRecord:
             return Verdict.FAILED
         whole = any(not each.field for each in self.refusals)
         if self.outcome != "passed":
-            if any(part in self.name for part in unreadable):
+            if self.name.startswith(tuple(unreadable)):
                 return Verdict.UNREADABLE
             return Verdict.REFUSED if whole else Verdict.FAILED
         if self.refusals:

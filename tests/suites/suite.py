@@ -39,7 +39,7 @@ class Suite:
     expected: Expected = field(default_factory=dict)
     """What the gateway refuses, for reasons that `docs/openai-compatibility.md` gives."""
     unreadable: Sequence[str] = ()
-    """Parts of the names of tests whose answers are right, and outside the client's types."""
+    """Beginnings of the names of tests whose answers are right, and outside the client's types."""
 
     def verdict(self, record: TestRecord) -> Verdict:
         """Judge a test of the suite."""

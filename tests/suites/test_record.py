@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.suites.record import Recorder, Refusal, Verdict
+from tests.suites.record import Recorder, Refusal, TestRecord, Verdict
 
 EXPECTED = {"POST /v1/a": ["field"], "POST /v1/b": [""]}
 FIELD, WHOLE = Refusal("POST /v1/a", "field", "No."), Refusal("POST /v1/b", "", "No.")
@@ -29,6 +29,14 @@ def test_a_test_that_failed_is_refused_only_for_an_expected_refusal_of_the_reque
     assert verdict("failed", FIELD) is Verdict.FAILED
     assert verdict("failed") is Verdict.FAILED
     assert verdict("failed", Refusal("POST /v1/a", "", "No.")) is Verdict.FAILED
+
+
+def test_a_right_answer_outside_the_clients_types_is_told_apart() -> None:
+    record = TestRecord("file.py::test[strict]", outcome="failed", requests=1)
+    assert record.verdict({}, ["file.py::test"]) is Verdict.UNREADABLE
+    assert record.verdict({}, ["test"]) is Verdict.FAILED
+    record.unknown_answered.add("GET /v1/a/{id}: 200")
+    assert record.verdict({}, ["file.py::test"]) is Verdict.FAILED
 
 
 def test_unexpected_refusals_and_answers_for_unknown_objects_fail_a_passed_test() -> None:
