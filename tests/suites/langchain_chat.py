@@ -20,7 +20,7 @@ def _environment() -> Environment:
 SUITE = Suite(
     name="langchain",
     environment=_environment,
-    files=["-c", "pytest.ini", "chat_models.py"],
+    files=["-c", "pytest.ini", "--disable-recording", "chat_models.py"],
     script=oblige,
     group=lambda test: test.split("::")[1].removeprefix("Test"),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -15,16 +15,15 @@ import uvicorn
 from infra.launcher.readiness import free_port
 from router.bus import Bus
 from router.transport.memory import MemoryTransport
-from tests.contract.examples import msgspec_replace
 from tests.fakes.scripted_worker import Script, ScriptedWorker, draw, embed, status
-from tests.gateway.conftest import HEADERS, MODEL, Served, answers, eventually, served
+from tests.gateway.conftest import HEADERS, MODEL, QUICK, Served, answers, eventually, served
 from tests.suites.objects import EMBEDDER, PAINTER, Objects
 from tests.suites.proxy import RECORDER, Preparation, SuiteProxy
 from tests.suites.record import TestRecord
 from tests.suites.suite import Environment, Suite
 
-HEARTBEAT_INTERVAL = 1.0
-"""Seconds between two heartbeats of a worker."""
+PATIENT = replace(QUICK, worker_alive_timeout=3600.0)
+"""Scripted workers send one heartbeat."""
 PLUGIN = Path(__file__).parent / "plugin"
 
 
@@ -32,7 +31,7 @@ PLUGIN = Path(__file__).parent / "plugin"
 async def platform(script: Script) -> AsyncIterator[Served]:
     """Serve a gateway with a model that generates and tokenises by `script`, an embedder and a model that draws."""
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(served(script, shutdown_grace=0.0))
+        server = await stack.enter_async_context(served(script, shutdown_grace=0.0, timings=PATIENT))
         broker, models = server.stage.broker, server.stage.gateway.models
         buses = [Bus(MemoryTransport(broker, name)) for name in ("embedder", "painter")]
         workers = [
@@ -43,25 +42,16 @@ async def platform(script: Script) -> AsyncIterator[Served]:
             await worker.bus.start()
             stack.push_async_callback(worker.bus.close)
             await stack.enter_async_context(worker.running())
-        server.stage.worker.status = status(MODEL, tokenises=True)
-        heartbeats = asyncio.create_task(_heartbeats([server.stage.worker, *workers]))
-        stack.callback(heartbeats.cancel)
+        server.stage.worker.bus.send_status(status(MODEL, tokenises=True))
         await eventually(lambda: all(models.find(each) is not None for each in (EMBEDDER, PAINTER)))
         await eventually(lambda: any(each is not None and each.tokenises for each in [models.find(MODEL)]))
         yield server
 
 
-async def _heartbeats(workers: Sequence[ScriptedWorker]) -> None:
-    while True:
-        for worker in workers:
-            worker.bus.send_status(msgspec_replace(worker.status, at=time.time()))
-        await asyncio.sleep(HEARTBEAT_INTERVAL)
-
-
 @asynccontextmanager
 async def proxied(server: Served, preparations: Mapping[str, Preparation]) -> AsyncIterator[tuple[SuiteProxy, str]]:
     """Serve the proxy on a port; return it and its origin."""
-    client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", headers=HEADERS, timeout=60)
+    client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", headers=HEADERS, timeout=600)
     async with client:
         proxy = SuiteProxy(client, Objects(client), preparations)
         port = free_port()

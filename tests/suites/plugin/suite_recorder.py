@@ -17,7 +17,7 @@ def _report(**fields: Any) -> None:
     request = urllib.request.Request(
         os.environ["SUITE_RECORDER"], json.dumps(fields).encode(), {"content-type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=600) as answer:
         answer.read()
 
 
