@@ -13,11 +13,10 @@ from tests.suites.proxy import Preparation
 from tests.suites.record import Expected
 from tests.suites.scripts import count_or_tokenise
 from tests.suites.sources import environment_of, source
-from tests.suites.suite import Environment, Suite
+from tests.suites.suite import API_RESOURCES, Environment, Suite, resource_of
 
 TEST_REQUIREMENTS = ("http-snapshot[httpx]==0.1.9", "inline-snapshot==0.36.1", "respx==0.23.1", "rich==15.0.0")
 """What the tests import besides."""
-FOLDER = "tests/api_resources/"
 FILES = ("test_messages.py", "test_models.py", "beta/test_messages.py", "beta/test_models.py")
 
 
@@ -64,9 +63,9 @@ def _environment() -> Environment:
 SUITE = Suite(
     name="anthropic-python",
     environment=_environment,
-    files=[FOLDER + each for each in FILES],
+    files=[API_RESOURCES + each for each in FILES],
     script=count_or_tokenise,
-    group=lambda test: test.partition("::")[0].removeprefix(FOLDER),
+    group=resource_of,
     base="",
     preparations=PREPARATIONS,
     expected=REFUSED,

@@ -18,9 +18,8 @@ from tests.suites.proxy import Preparation
 from tests.suites.record import Expected
 from tests.suites.scripts import count_or_tokenise
 from tests.suites.sources import source
-from tests.suites.suite import Environment, Suite
+from tests.suites.suite import API_RESOURCES, Environment, Suite, resource_of
 
-FOLDER = "tests/api_resources/"
 FILES = (
     "test_responses.py",
     "responses/test_input_items.py",
@@ -235,7 +234,7 @@ REFUSED: Expected = MappingProxyType(
 )
 """Fields that the gateway refuses in the tests' requests: values that OpenAI refuses too, and what is not offered."""
 UNREADABLE = [
-    f"{FOLDER}test_completions.py::Test{each}::test_method_create_with_all_params_overload_1"
+    f"{API_RESOURCES}test_completions.py::Test{each}::test_method_create_with_all_params_overload_1"
     for each in ("Completions", "AsyncCompletions")
 ]
 """With `echo`, the first token has no log probability: null, as at OpenAI, which the client's types lack."""
@@ -248,9 +247,9 @@ def _environment() -> Environment:
 SUITE = Suite(
     name="openai-python",
     environment=_environment,
-    files=[FOLDER + each for each in FILES],
+    files=[API_RESOURCES + each for each in FILES],
     script=count_or_tokenise,
-    group=lambda test: test.partition("::")[0].removeprefix(FOLDER),
+    group=resource_of,
     preparations=PREPARATIONS,
     expected=REFUSED,
     unreadable=UNREADABLE,

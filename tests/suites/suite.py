@@ -10,6 +10,14 @@ from tests.fakes.scripted_worker import Script
 from tests.suites.proxy import Preparation
 from tests.suites.record import Expected, TestRecord, Verdict
 
+API_RESOURCES = "tests/api_resources/"
+"""Folder of the tests that generated clients have, a file for each resource."""
+
+
+def resource_of(test: str) -> str:
+    """Return the resource of a generated test by its node id, such as `chat/completions`."""
+    return test.partition("::")[0].removeprefix(API_RESOURCES).replace("test_", "").removesuffix(".py")
+
 
 @dataclass(frozen=True)
 class Environment:
