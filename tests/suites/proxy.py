@@ -88,7 +88,7 @@ class SuiteProxy:
 
     async def _send(self, call: Call) -> httpx.Response:
         request = self._client.build_request(
-            call.method, call.path, params=httpx.QueryParams(call.query), content=call.payload, headers=call.headers
+            call.method, call.path, params=tuple(call.query), content=call.payload, headers=call.headers
         )
         return await self._client.send(request, stream=True)
 
