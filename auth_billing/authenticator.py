@@ -11,7 +11,7 @@ from auth_billing.access.model_access import ALL_MODELS, ModelAccess
 from auth_billing.access.principal import Principal
 from auth_billing.access.roles import Role
 from auth_billing.access.scopes import scopes_of
-from auth_billing.errors import InvalidApiKey, StoreUnavailable
+from auth_billing.errors import InvalidApiKey, NoSuchRecord, StoreUnavailable
 from auth_billing.keys import key_format
 from auth_billing.keys.key_cache import CachedKey, Identity, KeyCache
 from auth_billing.keys.key_format import ApiKey
@@ -96,6 +96,28 @@ class Authenticator:
             user=session.user.id,
             scopes=scopes_of(session.role),
             models=await self._models(session.organisation, session.project, session.user.id, session.role),
+        )
+
+    async def principal_of_member(self, organisation: str, project: str, user: str) -> Principal:
+        """Return the principal of a person who made an earlier request in the chat, with their rights as they are now.
+
+        Only for work that the person has asked for, such as a batch.
+
+        Raises:
+            NoSuchRecord: the person is no member of the organisation any more.
+            StoreUnavailable: the membership, or the model policies, can't be read.
+        """
+        role = None if self._policies is None else await self._policies.role(organisation, user)
+        if role is None:
+            raise NoSuchRecord(f"user {user} is no member of {organisation}")
+        return Principal(
+            key_id="",
+            tenant=organisation,
+            cache_salt=self._cache_salt(organisation),
+            project=project,
+            user=user,
+            scopes=scopes_of(role),
+            models=await self._models(organisation, project, user, role),
         )
 
     async def principal_of_key(self, key_id: str) -> Principal:

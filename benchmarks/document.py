@@ -113,6 +113,12 @@ SECTIONS = {
         " two tenants at one gateway, and two people of one organisation at the same or different ones of two gateways"
         " over RabbitMQ. One worker, whose engine only counts; worker, gateways and clients share one process.",
     ),
+    "batches": (
+        "People beside a batch",
+        "The TTFT of people's requests without and beside a batch whose lines keep the model busy, measured in turns on"
+        " `headrace up` with one worker. The requests arrive at random, each with a prompt of its own. Everything,"
+        " broker and client too, shares the machine's cores.",
+    ),
     "quality": ("Quality", "The loss of quality by quantisation."),
     "structured-output": (
         "Structured output",

@@ -76,8 +76,8 @@ class StorageFull(ChatError):
     """The person would store more bytes than one person may; the message says how many."""
 
 
-class ImagesUnavailable(ChatError):
-    """The folder or bucket that images are stored in can't be reached."""
+class FilesUnavailable(ChatError):
+    """The folder or bucket that images and files are stored in can't be reached."""
 
 
 class AnswerRunning(ChatError):
@@ -151,7 +151,7 @@ TABLE: Mapping[type[Exception], ErrorResponse] = {
     NoSuchConversation: ErrorResponse(404, "not_found", "There is no such thing here, or it is not yours."),
     ConversationFull: ErrorResponse(409, "full"),
     StorageFull: ErrorResponse(409, "storage_full"),
-    ImagesUnavailable: ErrorResponse(503, "unavailable", _BUSY, retry_after=5),
+    FilesUnavailable: ErrorResponse(503, "unavailable", _BUSY, retry_after=5),
     AnswerRunning: ErrorResponse(409, "answer_running", "This is being written. Stop it first, or wait for its end."),
     ImportRunning: ErrorResponse(409, "import_running", "Another file is being imported. Please wait for its end."),
     ImportTooCostly: ErrorResponse(400, "import_too_costly"),

@@ -23,6 +23,8 @@ from chat_ui.history.conversation_lists import ConversationLists
 from chat_ui.history.records import Owner, PresetStore
 from chat_ui.history.storage import StorageQuota
 from chat_ui.importing.importer import Importer
+from stored_objects.documents.project_batches import ProjectBatches
+from stored_objects.files import ProjectFiles
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class ChatServices:
     admin: AdminServices
     principal: Callable[[BrowserSession], Awaitable[Principal]]
     """Returns the principal that calls models for a signed-in user."""
+    files: ProjectFiles
+    batches: ProjectBatches
     blob_address: Callable[[str], str]
     """Returns the signed address of a blob, such as an image of a step, by its id."""
     oidc: OidcSignIn | None = None

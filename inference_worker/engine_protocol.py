@@ -41,6 +41,7 @@ class GenerationRequest(_Message, frozen=True, kw_only=True, tag="request"):
 
     Choice `c` continues after the ids `delivered[c]` of an earlier attempt, unless `c` is in `ended`.
     `salt` separates prefix caches; waiting `tenant`s, and the `requester`s of each, are scheduled fairly.
+    A request of the service class `flex` gives way to all others.
     """
 
     id: str
@@ -50,6 +51,7 @@ class GenerationRequest(_Message, frozen=True, kw_only=True, tag="request"):
     salt: str = ""
     tenant: str = ""
     requester: str = ""
+    flex: bool = False
     delivered: list[list[int]] = []
     ended: list[int] = []
     grammar: Grammar | None = None
@@ -324,6 +326,8 @@ class Ready(_Message, frozen=True, kw_only=True, tag="ready"):
     """Length of the vectors of an embedding engine, else 0."""
     image_sizes: list[str] = []
     """Sizes that an image engine draws, as `1024x768`, the default size first."""
+    preempts_flex: bool = False
+    """Whether running requests of the class `flex` give way to others, so that these may exceed `max_num_seqs`."""
 
 
 class StepReport(_Message, frozen=True, kw_only=True, tag="step"):

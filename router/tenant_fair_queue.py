@@ -32,6 +32,19 @@ FLEX_FLOOR = 0.125
 """Share of the slots that flex gets while other classes have queued jobs."""
 
 
+def flex_floor(slots: int) -> int:
+    """Return the number of `slots` that flex gets while other classes have queued jobs."""
+    return max(1, int(slots * FLEX_FLOOR))
+
+
+def slots_in_the_way(service_class: ServiceClass, *, taken: int, flex: int, slots: int) -> int:
+    """Return how many of the `taken` slots a job of a class has to wait for, if `flex` of them are held by flex jobs.
+
+    Flex jobs beyond their floor give way to those of other classes.
+    """
+    return taken if service_class is ServiceClass.FLEX else taken - max(0, flex - flex_floor(slots))
+
+
 class VirtualTokenCounters:
     """Counters of the tokens that each client was served: the tenants, or the requesters of one tenant."""
 
@@ -210,7 +223,7 @@ class ServiceClassQueues(Generic[T]):
         Items of the class flex hold `flex_slots` of all `slots`.
         """
         order = [ServiceClass.PRIORITY, ServiceClass.DEFAULT, ServiceClass.FLEX]
-        if flex_slots < max(1, int(slots * FLEX_FLOOR)):
+        if flex_slots < flex_floor(slots):
             order.insert(0, ServiceClass.FLEX)
         firsts = (self._queues[each].peek(is_eligible) for each in order)
         return next((first for first in firsts if first is not None), None)

@@ -3,7 +3,7 @@
 StoredObjectError
 ├── BlobTooLarge, StorageQuotaExceeded, UnacceptableMediaType, UnacceptableUpload
 ├── BlobNotFound, BlobCorrupt, BlobsUnavailable
-├── DocumentNotFound, ContextTooLarge
+├── DocumentNotFound, ContextTooLarge, BatchEnded
 └── AddressForged, AddressExpired
 """
 
@@ -61,6 +61,10 @@ class DocumentNotFound(StoredObjectError):
 
     def __init__(self, id: str) -> None:
         super().__init__(f"No object with the id '{id[:128]}' was found.")
+
+
+class BatchEnded(StoredObjectError):
+    """The batch can't be cancelled, because it is being finished or has ended; the message says its state."""
 
 
 class ContextTooLarge(StoredObjectError):

@@ -79,7 +79,7 @@ class ModelPolicies:
         found = await self.store.find(organisation, [of_project, *personal])
         applying = [of_project]
         if any(subject in found for subject in personal):
-            current = role or await self._role(organisation, user)
+            current = role or await self.role(organisation, user)
             if current is not Role.OWNER:  # also of a removed member whose keys are not revoked yet
                 applying += [*([] if current is None else [PolicySubject("role", current)]), of_user]
         return ModelAccess(tuple(found[subject] for subject in applying if subject in found))
@@ -123,7 +123,8 @@ class ModelPolicies:
         finally:  # also when the outcome is unknown: gateways read the policies again
             self.announce(_keys(actor.organisation, subject))
 
-    async def _role(self, organisation: str, user: str) -> Role | None:
+    async def role(self, organisation: str, user: str) -> Role | None:
+        """Return the role of a user in an organisation; `None` if the user is no member."""
         membership = await self.memberships.find(organisation, user)
         return None if membership is None else membership.role
 
@@ -136,7 +137,7 @@ class ModelPolicies:
             role = next((each for each in Role if each == subject.id), None)
             exists = role is not None
         else:
-            role = await self._role(organisation, subject.id)
+            role = await self.role(organisation, subject.id)
             exists = role is not None
         if not exists:
             raise NoSuchRecord(f"no {subject.kind} {subject.id} in {organisation}")

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from auth_billing.errors import StoreUnavailable
-from chat_ui.errors import ImagesUnavailable, InvalidField, StorageFull
+from chat_ui.errors import FilesUnavailable, InvalidField, StorageFull
 from chat_ui.history.records import AttachedImage, ConversationStore, Owner
 from chat_ui.history.steps import Step, StepState
 from stored_objects.errors import BlobCorrupt, BlobNotFound, BlobsUnavailable, StorageQuotaExceeded
@@ -48,7 +48,7 @@ class ConversationImages:
         Raises:
             InvalidField: it is no image of an accepted type, or too large.
             StorageFull: the person or the organisation would store too much.
-            ImagesUnavailable, StoreUnavailable: it can't be stored now.
+            FilesUnavailable, StoreUnavailable: it can't be stored now.
         """
         if len(file) > MAX_TOTAL_BYTES:
             raise InvalidField("data", f"An image has {MAX_TOTAL_BYTES // MIB} MiB at most.")
@@ -62,7 +62,7 @@ class ConversationImages:
                 "images that you don't need."
             ) from error
         except BlobsUnavailable as error:
-            raise ImagesUnavailable(str(error)) from error
+            raise FilesUnavailable(str(error)) from error
 
     async def attach(self, owner: Owner, conversation: str, wanted: Sequence[ImageReference]) -> list[AttachedImage]:
         """Check the uploaded images of a new question, keep them for its conversation, and return them as attachments.
@@ -70,7 +70,7 @@ class ConversationImages:
         Raises:
             InvalidField: one is not the owner's, has expired or is no image, or together they are too many or too large
                 for a prompt.
-            ImagesUnavailable, StoreUnavailable: they can't be read now.
+            FilesUnavailable, StoreUnavailable: they can't be read now.
         """
         if len(wanted) > MAX_IMAGES:
             raise InvalidField("images", f"A message has {MAX_IMAGES} images at most.")
@@ -132,7 +132,7 @@ class ConversationImages:
         except (BlobNotFound, BlobCorrupt) as error:
             raise _gone(wanted.name) from error
         except BlobsUnavailable as error:
-            raise ImagesUnavailable(str(error)) from error
+            raise FilesUnavailable(str(error)) from error
 
     async def _keep(self, owner: Owner, conversation: str, blob: str) -> None:
         try:

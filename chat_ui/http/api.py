@@ -20,6 +20,7 @@ from chat_ui.http.responses import error_response
 from chat_ui.http.routes import (
     account,
     admin,
+    batches,
     conversations,
     events,
     export_import,
@@ -79,6 +80,7 @@ def app_with_routes() -> FastAPI:
         export_import,
         images,
         usage,
+        batches,
         admin,
     )
     for routes in parts:

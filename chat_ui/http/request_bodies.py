@@ -177,7 +177,7 @@ EmptyJson = Annotated[EmptyBody, Depends(body_of(EmptyBody))]
 async def raw_body(request: Request) -> bytes:
     """Read and return a request's body, within the endpoint's size limit and a time limit that grows with its size."""
     limit = max_body_bytes(request)
-    return await strict_json.read_body(request.stream(), limit, _timeout(limit))
+    return await strict_json.read_body(request.stream(), limit, body_timeout(limit))
 
 
 @asynccontextmanager
@@ -188,13 +188,14 @@ async def spooled_body(request: Request) -> AsyncIterator[BinaryIO]:
     """
     limit = max_body_bytes(request)
     with tempfile.TemporaryFile() as file:
-        await strict_json.receive_body(request.stream(), limit, _timeout(limit), file.write)
+        await strict_json.receive_body(request.stream(), limit, body_timeout(limit), file.write)
         file.flush()
         file.seek(0)
         yield file
 
 
-def _timeout(limit: int) -> float:
+def body_timeout(limit: int) -> float:
+    """Return the seconds that reading a body of at most `limit` bytes may take."""
     return BODY_TIMEOUT + SECONDS_PER_MIB * limit / 2**20
 
 

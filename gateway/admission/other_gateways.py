@@ -28,6 +28,8 @@ class OtherGatewaysLoad(NamedTuple):
     """Number of other gateways with an unexpired report."""
     reported: float = math.inf
     """Monotonic time since which each of them has reported."""
+    flex_sequences: int = 0
+    """Number of those of their `sequences` that are of the class flex."""
 
 
 class _Totals:
@@ -36,9 +38,10 @@ class _Totals:
     def __init__(self, reports: Collection[tuple[float, GatewayLoad]]) -> None:
         self._alive = len(reports)
         self._reported = min((at for at, _ in reports), default=math.inf)
-        self.running: Counter[str] = Counter()
+        self.running: Counter[tuple[str, ServiceClass]] = Counter()
         self.waiting: dict[tuple[str, ServiceClass], OthersWork] = {}
         self._sequences: Counter[str] = Counter()
+        self._flex_sequences: Counter[str] = Counter()
         self._gateways: Counter[str] = Counter()
         self._active: dict[str, dict[str, set[str]]] = defaultdict(dict)
         for _, load in reports:
@@ -49,8 +52,10 @@ class _Totals:
                 self._active[each.model].setdefault(each.tenant, set()).add(each.requester)
 
     def _add(self, work: QueuedWork) -> None:
-        self.running[work.model] += work.running
+        self.running[work.model, work.service_class] += work.running
         self._sequences[work.model] += work.waiting + work.running
+        if work.service_class is ServiceClass.FLEX:
+            self._flex_sequences[work.model] += work.waiting + work.running
         waiting = self.waiting.setdefault((work.model, work.service_class), OthersWork())
         rest = Work(work.waiting, work.tokens)
         waiting.total.add(rest)
@@ -65,7 +70,12 @@ class _Totals:
         """Return the load of the gateways in these sums on one model."""
         active = self._active.get(model, {})
         return OtherGatewaysLoad(
-            self._gateways[model], self._sequences[model], active, alive=self._alive, reported=self._reported
+            self._gateways[model],
+            self._sequences[model],
+            active,
+            alive=self._alive,
+            reported=self._reported,
+            flex_sequences=self._flex_sequences[model],
         )
 
 
@@ -91,9 +101,9 @@ class OtherGateways:
         """Return the other gateways' load on a model: number of gateways, sequences and active requesters."""
         return self._current.load(model)
 
-    def running(self, model: str) -> int:
-        """Return the number of a model's running sequences of the other gateways, by their unexpired reports."""
-        return self._current.running[model]
+    def running(self, model: str, service_class: ServiceClass) -> int:
+        """Return the number of a model's running sequences in a class at the other gateways, by unexpired reports."""
+        return self._current.running[model, service_class]
 
     def waiting(self, model: str, service_class: ServiceClass) -> OthersWork:
         """Return the work that waits at the other gateways for a model in one service class."""

@@ -9,7 +9,8 @@ leaves an eighth of its tenant's slots free while several of the tenant's reques
 
 The other gateways report their totals and their active requesters: each gateway may use the slots that the others
 leave, and at least its equal share; the reserve is one for all gateways, so that two that know only each other's last
-report do not take it both. A burst may come to several gateways at once: while others are active, a requester gets more
+report do not take it both. Flex jobs beyond an eighth of the slots take none from the others, whom the workers' engines
+let go first. A burst may come to several gateways at once: while others are active, a requester gets more
 than a gateway's equal share only after the next reports.
 """
 
@@ -26,7 +27,7 @@ from gateway.admission.active_requesters import ActiveRequesters, are_several
 from gateway.admission.other_gateways import OtherGatewaysLoad
 from router.messages import Delta, Drawn, Embedded, Job, Reply, Scored, ServiceClass, Started, Step
 from router.model_registry import ModelInfo, ModelRegistry
-from router.tenant_fair_queue import OUTPUT_WEIGHT, PROMPT_WEIGHT, ServiceClassQueues
+from router.tenant_fair_queue import OUTPUT_WEIGHT, PROMPT_WEIGHT, ServiceClassQueues, slots_in_the_way
 from router.usage_arithmetic import total
 
 PREFETCH_SHARE = 0.05
@@ -130,14 +131,21 @@ class _Capacity(NamedTuple):
     others: OtherGatewaysLoad
     share: int
     """Number of slots if all gateways that are alive had the same."""
+    for_flex: int
+    """The same as `with_prefetch` for flex jobs, which do not take the slots of other gateways' flex jobs."""
 
 
 def _capacity(model: ModelInfo, others: OtherGatewaysLoad) -> _Capacity:
     share = math.ceil(model.capacity / (others.gateways + 1))
-    slots = max(share, model.capacity - others.sequences)
-    with_reserve = max(_without_reserve(share), _without_reserve(model.capacity) - others.sequences)
-    with_prefetch = slots + max(model.workers, math.ceil(slots * PREFETCH_SHARE))
-    return _Capacity(slots, with_reserve, with_prefetch, others, math.ceil(model.capacity / (others.alive + 1)))
+    elsewhere = slots_in_the_way(
+        ServiceClass.DEFAULT, taken=others.sequences, flex=others.flex_sequences, slots=model.capacity
+    )
+    slots = max(share, model.capacity - elsewhere)
+    with_reserve = max(_without_reserve(share), _without_reserve(model.capacity) - elsewhere)
+    prefetch = max(model.workers, math.ceil(slots * PREFETCH_SHARE))
+    alive_share = math.ceil(model.capacity / (others.alive + 1))
+    for_flex = max(share, model.capacity - others.sequences) + prefetch
+    return _Capacity(slots, with_reserve, slots + prefetch, others, alive_share, for_flex)
 
 
 def _without_reserve(slots: int) -> int:
@@ -154,6 +162,34 @@ def _limit(bound: int, slots: int, published: Counter[str], name: str) -> int:
     return min(bound, max(slots // len(published), bound - others))
 
 
+class _Published:
+    """Sequences at the workers of a model: those of the class flex, or those of all others."""
+
+    def __init__(self) -> None:
+        self.by_tenant: Counter[str] = Counter()
+        """Number of sequences, by tenant."""
+        self.by_requester: dict[str, Counter[str]] = {}
+        """Number of sequences of each tenant, by requester."""
+        self.bursts: dict[tuple[str, str], tuple[float, int]] = {}
+        """Begin of each requester's burst, and the number of sequences at the workers below which it has ended."""
+
+    def count(self, job: Job, sequences: int) -> None:
+        """Add a number of sequences of a job, negative when it has ended."""
+        self.by_tenant[job.tenant] += sequences
+        if self.by_tenant[job.tenant] <= 0:
+            del self.by_tenant[job.tenant]
+        requester = (job.tenant, job.requester)
+        by_requester = self.by_requester.setdefault(job.tenant, Counter())
+        by_requester[job.requester] += sequences
+        if requester in self.bursts and by_requester[job.requester] < self.bursts[requester][1]:
+            del self.bursts[requester]
+        if by_requester[job.requester] <= 0:
+            del by_requester[job.requester]
+            self.bursts.pop(requester, None)
+        if not by_requester:
+            del self.by_requester[job.tenant]
+
+
 class _ModelQueue:
     """The waiting and published jobs of one model."""
 
@@ -162,13 +198,7 @@ class _ModelQueue:
         self._capacity = capacity
         self.waiting: ServiceClassQueues[QueuedJob] = ServiceClassQueues()
         self.active = ActiveRequesters()
-        self._published_by_tenant: Counter[str] = Counter()
-        """Number of sequences at the workers, by tenant."""
-        self._published_by_requester: dict[str, Counter[str]] = {}
-        """Number of sequences at the workers of each tenant, by requester."""
-        self._bursts: dict[tuple[str, str], tuple[float, int]] = {}
-        """Begin of each requester's burst, and the number of sequences at the workers below which it has ended."""
-        self._published_flex = 0
+        self._usual, self._flex = _Published(), _Published()
         self._published_judged = 0
         """Number of searches at the workers whose paths another chat model grades."""
         self._recheck: asyncio.TimerHandle | None = None
@@ -218,59 +248,56 @@ class _ModelQueue:
     def _next(self, capacity: _Capacity | None) -> QueuedJob | None:
         if capacity is None:
             return self.waiting.peek(slots=1, flex_slots=0)
-        if self._published_by_tenant.total() >= capacity.with_prefetch:
+        flex = self._flex.by_tenant.total()
+        taken = self._usual.by_tenant.total() + flex
+
+        def free_for(service_class: ServiceClass) -> int:
+            in_the_way = slots_in_the_way(service_class, taken=taken, flex=flex, slots=capacity.slots)
+            return (capacity.for_flex if service_class is ServiceClass.FLEX else capacity.with_prefetch) - in_the_way
+
+        free = {each: free_for(each) for each in ServiceClass}
+        if max(free.values()) <= 0:
             return None
+
+        def is_within_limit(entry: QueuedJob) -> bool:
+            return free[entry.job.service_class] > 0 and self._is_within_share(entry.job, capacity)
+
+        entry = self.waiting.peek(slots=capacity.slots, flex_slots=flex, is_eligible=is_within_limit)
+        if entry is None or not taken or entry.job.n <= free[entry.job.service_class]:
+            return entry
+        return None  # its choices do not all fit yet, and no other job may overtake it
+
+    def _is_within_share(self, job: Job, capacity: _Capacity) -> bool:
+        """Return whether a job leaves enough slots to other tenants, to other requesters and to its judge."""
+        if _is_judged(job) and self._published_judged >= max(1, capacity.share // 2):
+            return False
         active, others = self.active.by_tenant, capacity.others.active
         several_tenants = are_several(active.keys(), others.keys())
         tenant_bound = capacity.with_reserve if several_tenants else capacity.with_prefetch
         requester_bound = _without_reserve(capacity.with_reserve) if several_tenants else capacity.with_reserve
-
-        def is_within_limit(entry: QueuedJob) -> bool:
-            job = entry.job
-            if _is_judged(job) and self._published_judged >= max(1, capacity.share // 2):
-                return False
-            published = self._published_by_tenant[job.tenant]
-            by_tenant = self._published_by_tenant
-            if published and published + job.n > _limit(tenant_bound, capacity.slots, by_tenant, job.tenant):
-                return False
-            by_requester = self._published_by_requester.get(job.tenant, Counter())
-            published = by_requester[job.requester]
-            if not published or not are_several(active.get(job.tenant, ()), others.get(job.tenant, ())):
-                return True
-            if published + job.n > _limit(requester_bound, capacity.slots, by_requester, job.requester):
-                return False
-            return published + job.n <= _without_reserve(capacity.share) or self._burst_is_reported(job, capacity)
-
-        entry = self.waiting.peek(slots=capacity.slots, flex_slots=self._published_flex, is_eligible=is_within_limit)
-        if (
-            entry is None
-            or not self._published_by_tenant
-            or self._published_by_tenant.total() + entry.job.n <= capacity.with_prefetch
-        ):
-            return entry
-        return None  # its choices do not all fit yet, and no other job may overtake it
+        of_class = self._of(job)
+        published = of_class.by_tenant[job.tenant]
+        if published and published + job.n > _limit(tenant_bound, capacity.slots, of_class.by_tenant, job.tenant):
+            return False
+        by_requester = of_class.by_requester.get(job.tenant, Counter())
+        published = by_requester[job.requester]
+        if not published or not are_several(active.get(job.tenant, ()), others.get(job.tenant, ())):
+            return True
+        if published + job.n > _limit(requester_bound, capacity.slots, by_requester, job.requester):
+            return False
+        return published + job.n <= _without_reserve(capacity.share) or self._burst_is_reported(job, capacity)
 
     def _burst_is_reported(self, job: Job, capacity: _Capacity) -> bool:
         """Whether the other gateways have reported since the job's requester exceeded this gateway's equal share."""
-        began, _ = self._bursts.setdefault((job.tenant, job.requester), (time.monotonic(), capacity.share // 2))
+        bursts = self._of(job).bursts
+        began, _ = bursts.setdefault((job.tenant, job.requester), (time.monotonic(), capacity.share // 2))
         return capacity.others.reported >= began + BURST_REPORT_DELAY
 
+    def _of(self, job: Job) -> _Published:
+        return self._flex if job.service_class is ServiceClass.FLEX else self._usual
+
     def _count(self, job: Job, sequences: int) -> None:
-        self._published_by_tenant[job.tenant] += sequences
-        if self._published_by_tenant[job.tenant] <= 0:
-            del self._published_by_tenant[job.tenant]
-        requester = (job.tenant, job.requester)
-        by_requester = self._published_by_requester.setdefault(job.tenant, Counter())
-        by_requester[job.requester] += sequences
-        if requester in self._bursts and by_requester[job.requester] < self._bursts[requester][1]:
-            del self._bursts[requester]
-        if by_requester[job.requester] <= 0:
-            del by_requester[job.requester]
-            self._bursts.pop(requester, None)
-        if not by_requester:
-            del self._published_by_requester[job.tenant]
-        if job.service_class is ServiceClass.FLEX:
-            self._published_flex += sequences
+        self._of(job).count(job, sequences)
         if _is_judged(job):
             self._published_judged += sequences
 

@@ -30,7 +30,7 @@ from router.messages import (
     ServiceClass,
 )
 from router.model_registry import ModelInfo
-from router.tenant_fair_queue import FLEX_FLOOR
+from router.tenant_fair_queue import FLEX_FLOOR, slots_in_the_way
 from router.timings import DEFAULT_TIMINGS
 
 DEFAULT_ANSWER_TOKENS = 256.0
@@ -198,7 +198,11 @@ class QueueEstimator:
         key = (model.name, service_class)
         own, others = self._own.get(key) or WaitingQueue(), self._others.waiting(*key)
         ahead.add(own.work_ahead(others, tenant, requester, number, tokens_each))
-        free = max(0, model.effective_capacity - self._running(model.name))
+        running = {each: self._running((model.name, each)) for each in _ORDER}
+        in_the_way = slots_in_the_way(
+            service_class, taken=sum(running.values()), flex=running[ServiceClass.FLEX], slots=model.effective_capacity
+        )
+        free = max(0, model.effective_capacity - in_the_way)
         excess = ahead.sequences + 1 - free
         if excess <= 0:
             return QueueEstimate(0, 0.0)
@@ -225,9 +229,9 @@ class QueueEstimator:
         waiting.add(self._others.waiting(*key).total)
         return waiting
 
-    def _running(self, model: str) -> int:
-        own = sum(queue.running for (name, _), queue in self._own.items() if name == model)
-        return own + self._others.running(model)
+    def _running(self, key: Key) -> int:
+        own = self._own.get(key)
+        return (0 if own is None else own.running) + self._others.running(*key)
 
     def _expected_tokens(self, job: Job) -> float:
         if not job.slots:

@@ -7,7 +7,6 @@ stored, and repeats those that had begun with the same idempotency keys.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
@@ -19,8 +18,16 @@ from starlette.types import ASGIApp
 
 from auth_billing.access.model_access import ALL_MODELS
 from auth_billing.access.principal import Principal
-from auth_billing.errors import InvalidApiKey, StoreUnavailable
-from gateway.batches.input_lines import MAX_LINES, InputLine, LineRefused, LineRequest, parse_line, read_lines
+from auth_billing.errors import InvalidApiKey, NoSuchRecord, StoreUnavailable
+from gateway.batches.input_lines import (
+    CheckedLines,
+    InputLine,
+    LineRefused,
+    LineRequest,
+    check_lines,
+    parse_line,
+    read_lines,
+)
 from gateway.batches.line_requests import LineAnswer, request_line
 from gateway.batches.results import BatchResults, LeaseLost
 from gateway.errors import GatewayError
@@ -35,8 +42,6 @@ LEASE = 30.0
 """Seconds without renewal after which another gateway may run a batch."""
 RENEWAL_INTERVAL = 2.0
 """Seconds between two renewals of a lease."""
-MAX_FAILURES = 100
-"""Errors of a batch that fails its validation which are listed."""
 MAX_WINDOW = 256
 """Lines of one batch that are requested at the same time."""
 MAX_WINDOW_BYTES = 32 * 2**20
@@ -51,8 +56,9 @@ _RETRY_INTERVAL = 5.0
 _CANCELLED = ("batch_cancelled", "This request was not executed: the batch was cancelled.")
 _EXPIRED = ("batch_expired", "This request could not be executed before the completion window expired.")
 _KEY_REVOKED = ("invalid_api_key", "This request was not executed: the API key of the batch was revoked.")
+_NO_MEMBER = ("no_member", "This request was not executed: the batch's person is no member of the organisation any more.")
 
-_STOPS = {stop[0]: stop for stop in (_CANCELLED, _EXPIRED, _KEY_REVOKED)}
+_STOPS = {stop[0]: stop for stop in (_CANCELLED, _EXPIRED, _KEY_REVOKED, _NO_MEMBER)}
 
 _log = structlog.get_logger(__name__)
 
@@ -143,12 +149,18 @@ class BatchRun:
                 self._stop = self._stop or _CANCELLED
 
     async def _check_rights(self) -> None:
-        """Read the rights of the batch's API key; without it no further line runs."""
+        """Read the rights of the API key or person that created the batch; without these no further line runs."""
+        batch, accounts = self._batch, self._gateway.authenticator
         try:
-            found = await self._gateway.authenticator.principal_of_key(self._batch.key_id)
+            if batch.key_id:
+                found = await accounts.principal_of_key(batch.key_id)
+            else:
+                found = await accounts.principal_of_member(batch.organisation, batch.project, batch.user)
             self._principal = replace(found, in_background=True)
         except InvalidApiKey:
             self._stop = self._stop or _KEY_REVOKED
+        except NoSuchRecord:
+            self._stop = self._stop or _NO_MEMBER
 
     async def _lines(self) -> AsyncIterator[InputLine]:
         stored = await self._gateway.objects.find(self._batch.owner, self._batch.input_file)
@@ -157,37 +169,22 @@ class BatchRun:
 
     async def _validate(self) -> None:
         """Check all lines, then begin with the batch or let it fail."""
-        failures: list[BatchError] = []
-        seen: set[bytes] = set()
-        total, model = 0, ""
         try:
-            async for line in self._lines():
-                total += 1
-                if total > MAX_LINES:
-                    failures.append(BatchError("too_many_requests", f"A batch has {MAX_LINES} lines at most."))
-                    break
-                try:
-                    request = await parse_line(line, self._batch.endpoint)
-                    digest = hashlib.sha256(request.custom_id.encode()).digest()[:16]
-                    if digest in seen:
-                        raise LineRefused("duplicate_custom_id", "Another line has this 'custom_id'.", "custom_id")
-                    seen.add(digest)
-                    model = model or request.model
-                except LineRefused as error:
-                    failures.append(error.at(line.number))
-                    if len(failures) >= MAX_FAILURES:
-                        break
-            if not total:
-                failures.append(BatchError("empty_file", "The input file has no lines."))
+            checked = await check_lines(self._lines(), self._batch.endpoint)
         except (BlobNotFound, BlobCorrupt):
-            failures.append(BatchError("invalid_input_file", "The input file was deleted or can't be read."))
-        if failures:
-            await self._change(BatchState.FAILED, failures=failures)
+            failure = BatchError("invalid_input_file", "The input file was deleted or can't be read.")
+            checked = CheckedLines(failures=[failure])
+        if checked.failures:
+            await self._change(BatchState.FAILED, failures=checked.failures)
             await self._gateway.objects.release(self._batch.owner, self._batch.id)
             return
         output, errors = await self._begin_file("output"), await self._begin_file("errors")
         await self._change(
-            BatchState.IN_PROGRESS, total=total, model=model or None, output_file=output, error_file=errors
+            BatchState.IN_PROGRESS,
+            total=checked.total,
+            model=checked.model or None,
+            output_file=output,
+            error_file=errors,
         )
         self._results = self._new_results()
 

@@ -5,9 +5,10 @@ The body of a line is not checked here: its endpoint does that when the line is 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import AsyncIterable, AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from runtime import strict_json
@@ -16,8 +17,8 @@ from stored_objects.documents.batches import BatchError
 
 MAX_LINES = 50_000
 """Most lines of a batch's input file."""
-MAX_INPUT_BYTES = 200 * 2**20
-"""Most bytes of a batch's input file."""
+MAX_FAILURES = 100
+"""Errors of a batch that fails its validation which are listed."""
 MAX_CUSTOM_ID = 512
 """Characters of the longest `custom_id`."""
 _MAX_ENVELOPE = 8 * 1024
@@ -105,3 +106,38 @@ async def parse_line(line: InputLine, endpoint: str) -> LineRequest:
     if not isinstance(body, dict):
         raise LineRefused("missing_required_parameter", "'body' must be an object.", "body")
     return LineRequest(custom_id, body)
+
+
+@dataclass
+class CheckedLines:
+    """What the check of all lines of an input file has found."""
+
+    total: int = 0
+    model: str = ""
+    """Model of the first line that has one."""
+    failures: list[BatchError] = field(default_factory=list)
+
+
+async def check_lines(lines: AsyncIterator[InputLine], endpoint: str) -> CheckedLines:
+    """Read all lines and check that each is a valid request to `endpoint` with a `custom_id` of its own."""
+    found = CheckedLines()
+    seen: set[bytes] = set()
+    async for line in lines:
+        found.total += 1
+        if found.total > MAX_LINES:
+            found.failures.append(BatchError("too_many_requests", f"A batch has {MAX_LINES} lines at most."))
+            break
+        try:
+            request = await parse_line(line, endpoint)
+            digest = hashlib.sha256(request.custom_id.encode()).digest()[:16]
+            if digest in seen:
+                raise LineRefused("duplicate_custom_id", "Another line has this 'custom_id'.", "custom_id")
+            seen.add(digest)
+            found.model = found.model or request.model
+        except LineRefused as error:
+            found.failures.append(error.at(line.number))
+            if len(found.failures) >= MAX_FAILURES:
+                break
+    if not found.total:
+        found.failures.append(BatchError("empty_file", "The input file has no lines."))
+    return found

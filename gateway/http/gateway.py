@@ -31,6 +31,7 @@ from router.producer.reply_inbox import ReplyInbox
 from router.timings import Timings
 from stored_objects.addresses import AddressSigner
 from stored_objects.conversations.conversations import Conversations
+from stored_objects.documents.project_batches import ProjectBatches
 from stored_objects.documents.project_documents import StoredDocuments
 from stored_objects.files import ProjectFiles
 from stored_objects.objects import StoredObjects
@@ -77,6 +78,11 @@ class Gateway:
     """Set when the server has stopped accepting connections and waits for running requests."""
     failed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a background task died: the server stops, and its process has to be started again."""
+
+    @property
+    def batches(self) -> ProjectBatches:
+        """The batches of all projects, for routes of API and chat."""
+        return ProjectBatches(self.objects, self.documents.batches, self.batch_created.set)
 
 
 def gateway_of(request: Request) -> Gateway:

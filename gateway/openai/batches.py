@@ -13,10 +13,8 @@ from gateway.openai.base import ApiModel, RequestBody
 from gateway.openai.files import ExpiresAfter
 from gateway.openai.pagination import ItemList
 from gateway.openai.sampling import Metadata
+from stored_objects.documents.batches import Endpoint
 
-Endpoint = Literal[
-    "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/score", "/v1/rerank"
-]
 SCOPES: Mapping[Endpoint, Scope] = MappingProxyType(
     {
         "/v1/chat/completions": Scope.CHAT_COMPLETIONS,

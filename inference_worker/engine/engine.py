@@ -127,6 +127,7 @@ class Engine:
             attention=attention.name,
             quantization=settings.quantization,
             eos_token_ids=sorted(shape.eos_token_ids),
+            preempts_flex=True,
         )
         return cls(
             Scheduler(limits, memory.blocks, _speculation(settings, attention.name)),

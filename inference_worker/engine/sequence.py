@@ -33,6 +33,7 @@ class Sequence:
         bad_words: token sequences that must not be generated.
         tenant: id of the tenant, for fair scheduling.
         requester: id of the tenant's requester, for fair scheduling.
+        flex: whether the request is of the service class `flex`, which gives way to the others.
         scored: number of leading prompt tokens whose log probabilities were reported; the first token has none.
     """
 
@@ -55,6 +56,7 @@ class Sequence:
     scored: int = 1
     tenant: str = ""
     requester: str = ""
+    flex: bool = False
     cached_tokens: int = 0
     """Number of prompt tokens found in the prefix cache on the first admission."""
     admitted: bool = False

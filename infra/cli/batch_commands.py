@@ -39,13 +39,17 @@ class BatchCommands:
 
     @staticmethod
     def of(home: Home) -> BatchCommands:
-        """Return the client of `OPENAI_BASE_URL` and `OPENAI_API_KEY`, or else of the home's `client.env`.
+        """Return the client of `OPENAI_BASE_URL` with `OPENAI_API_KEY`, or without the former that of `client.env`.
+
+        A key is sent only to the address that it belongs to: a lone `OPENAI_API_KEY` is not for the home's gateway.
 
         Raises:
-            StartupError: neither names a gateway.
+            StartupError: neither names a gateway with its key.
         """
-        url = os.environ.get("OPENAI_BASE_URL") or read_client_url(home)
-        key = os.environ.get("OPENAI_API_KEY") or read_client_key(home)
+        given, of_home = os.environ.get("OPENAI_BASE_URL"), read_client_url(home)
+        is_home = not given or given.rstrip("/") == (of_home or "").rstrip("/")
+        url = given or of_home
+        key = (os.environ.get("OPENAI_API_KEY") if given else None) or (read_client_key(home) if is_home else None)
         if not url or not key:
             raise StartupError("no gateway: set OPENAI_BASE_URL and OPENAI_API_KEY, or start one with `headrace serve`")
         return BatchCommands(url, key)

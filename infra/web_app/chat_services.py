@@ -113,6 +113,8 @@ def chat(
             console_url=settings.console_url,
         ),
         principal=gateway.authenticator.principal_of,
+        files=gateway.files,
+        batches=gateway.batches,
         blob_address=gateway.addresses.address,
         oidc=oidc_services.oidc_sign_in(access, browsers, oidc, settings.public_url),
     )

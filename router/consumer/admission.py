@@ -2,7 +2,8 @@
 
 Each class has its own queue and may use all slots while it is alone (a fixed split would leave capacity unused). When
 classes compete, priority goes first, then default; flex has a floor, so that batches are slowed but never starve
-(docs/design/queue-topology.md#fairness). Within a class tenants, and the requesters of a tenant, are ordered by the
+(docs/design/queue-topology.md#fairness). Where the engine preempts flex jobs, those beyond the floor take no slot from
+the others. Within a class tenants, and the requesters of a tenant, are ordered by the
 tokens they were served (`router/tenant_fair_queue.py`). A job that is suspected of crashing workers runs solo: until it
 makes progress, only jobs that have made progress run beside it, so that a further crash is attributed to it
 (docs/design/queue-topology.md#poison).
@@ -14,7 +15,7 @@ from typing import Generic, TypeVar
 
 from router.consumer.attempts import Attempt
 from router.messages import ServiceClass
-from router.tenant_fair_queue import OUTPUT_WEIGHT, PROMPT_WEIGHT, ServiceClassQueues
+from router.tenant_fair_queue import OUTPUT_WEIGHT, PROMPT_WEIGHT, ServiceClassQueues, slots_in_the_way
 
 T = TypeVar("T", bound=Attempt)
 
@@ -24,6 +25,8 @@ class Admission(Generic[T]):
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
+        self.preempts_flex = False
+        """Whether jobs of other classes may start beyond the slots, in place of flex jobs."""
         self._waiting: ServiceClassQueues[T] = ServiceClassQueues()
         self._admitted: dict[T, ServiceClass] = {}
 
@@ -41,10 +44,13 @@ class Admission(Generic[T]):
         if (suspect := self._suspect()) is not None:
             proven = all(attempt.progressed for attempt in self._admitted) and len(self._admitted) < self._slots
             return self._give_slot(suspect) if proven else None
-        if len(self._admitted) >= self._slots:
-            return None
-        flex = list(self._admitted.values()).count(ServiceClass.FLEX)
-        attempt = self._waiting.peek(slots=self._slots, flex_slots=flex)
+        taken, flex = len(self._admitted), list(self._admitted.values()).count(ServiceClass.FLEX)
+
+        def has_slot(attempt: T) -> bool:
+            service_class = attempt.job.service_class if self.preempts_flex else ServiceClass.FLEX
+            return slots_in_the_way(service_class, taken=taken, flex=flex, slots=self._slots) < self._slots
+
+        attempt = self._waiting.peek(slots=self._slots, flex_slots=flex, is_eligible=has_slot)
         return None if attempt is None else self._give_slot(attempt)
 
     def charge(self, attempt: T, *, prompt: int = 0, output: int = 0) -> None:

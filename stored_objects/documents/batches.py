@@ -10,13 +10,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from stored_objects.records import ObjectOwner, ObjectPart
 
 BATCH_PREFIX = "batch_"
+MAX_INPUT_BYTES = 200 * 2**20
+"""Most bytes of a batch's input file."""
+WINDOW = 24 * 3600.0
+"""Seconds of a batch's completion window."""
 RETENTION = 30 * 24 * 3600.0
 """Seconds after its window for which a batch's record is kept."""
+
+Endpoint = Literal[
+    "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/score", "/v1/rerank"
+]
+"""Paths of the API to which the lines of a batch can be sent."""
 
 
 class BatchState(StrEnum):
@@ -82,13 +91,15 @@ class Batch:
     organisation: str
     project: str
     key_id: str
-    """Id of the API key that created the batch and as which its lines are requested."""
+    """Id of the API key that created the batch and as which its lines are requested; empty: `user` did, in the chat."""
     endpoint: str
     input_file: str
     """Id of the stored object with the lines."""
     created: float
     expires: float
     """Time after which lines that have not begun are not requested any more."""
+    user: str = ""
+    """Id of the person who created the batch in the chat and as whom its lines are requested."""
     metadata: dict[str, str] | None = None
     output_lifetime: float | None = None
     """Seconds for which output files are kept; `None`: until they are deleted."""

@@ -8,8 +8,9 @@ import pytest
 
 from auth_billing.access.model_access import ALL_MODELS, ModelAccess, ModelPolicy, PolicyMode
 from auth_billing.access.roles import Role
+from auth_billing.access.scopes import scopes_of
 from auth_billing.authenticator import Authenticator
-from auth_billing.errors import InvalidApiKey, StoreUnavailable
+from auth_billing.errors import InvalidApiKey, NoSuchRecord, StoreUnavailable
 from auth_billing.keys import key_format
 from auth_billing.keys.key_cache import CONFIRMED_TTL, INVALID_TTL, RETRY_DELAY, VALID_TTL, KeyCache
 from auth_billing.keys.key_records import ApiKeyRecord
@@ -345,3 +346,17 @@ async def test_the_principal_of_a_key_by_its_id_has_the_rights_of_now(
     for wrong in (key.key_id, "unknown"):
         with pytest.raises(InvalidApiKey):
             await service.principal_of_key(wrong)
+
+
+async def test_the_principal_of_a_member_has_the_rights_of_now(store: DictApiKeyStore, clock: FakeClock) -> None:
+    organisation = DictOrganisation(api_keys=store)
+    members = organisation.administration.members
+    service = Authenticator(store, PEPPER, organisation.administration.model_policies, clock=clock)
+    await members.join("acme", "user-1", Role.MEMBER, 1.0)
+    await organisation.model_policies.put("acme", PolicySubject("user", "user-1"), ONLY_A)
+    principal = await service.principal_of_member("acme", "acme-web", "user-1")
+    assert (principal.user, principal.project, principal.key_id) == ("user-1", "acme-web", "")
+    assert (principal.scopes, principal.models) == (scopes_of(Role.MEMBER), ModelAccess((ONLY_A,)))
+    for nobody in (("acme", "user-2"), ("another", "user-1")):
+        with pytest.raises(NoSuchRecord):
+            await service.principal_of_member(nobody[0], "acme-web", nobody[1])

@@ -33,8 +33,11 @@ from router.messages import WorkerStatus
 from router.model_registry import ModelInfo, ModelRegistry
 from router.timings import DEFAULT_TIMINGS, Timings
 from stored_objects.addresses import AddressSigner
+from stored_objects.documents.project_batches import ProjectBatches
+from stored_objects.files import ProjectFiles
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.audit_log import ListAuditLogStore
+from tests.fakes.batches import DictBatchStore
 from tests.fakes.history import (
     DictAnswerStore,
     DictConversationStore,
@@ -84,7 +87,7 @@ class ChatHouse:
         self.organisation, self.history = DictOrganisation(operators=ORGANISATION), DictHistory()
         self.prices = self.organisation.prices
         self.engine, self.timings, self.objects = ScriptedEngine(), timings, stored_objects()
-        self.limits = self.organisation.limits
+        self.limits, self.batches = self.organisation.limits, DictBatchStore()
         self.accounts = Authenticator(
             self.organisation.api_keys, PEPPER, self.organisation.administration.model_policies
         )
@@ -159,6 +162,8 @@ class ChatHouse:
             model_client=self.engine,
             admin=self.admin(),
             principal=self._principal_of,
+            files=ProjectFiles(self.objects),
+            batches=ProjectBatches(self.objects, self.batches, lambda: None),
             blob_address=AddressSigner(b"key").address,
         )
 

@@ -19,7 +19,7 @@ from fastapi import FastAPI
 
 from auth_billing.access.principal import Principal
 from auth_billing.authenticator import Authenticator
-from auth_billing.errors import InvalidApiKey, StoreUnavailable
+from auth_billing.errors import InvalidApiKey, NoSuchRecord, StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.keys import key_format
 from auth_billing.keys.key_cache import KeyCache
@@ -58,7 +58,7 @@ class FakeAccounts(Authenticator):
         self.asked: list[str] = []
         self.added: dict[str, Principal] = {}
         self.revoked: set[str] = set()
-        """Ids of keys that `principal_of_key` does not find any more."""
+        """Ids of keys and people that are not found any more."""
 
     @property
     def generation(self) -> int:
@@ -78,6 +78,11 @@ class FakeAccounts(Authenticator):
         if token != KEY:
             raise InvalidApiKey("unknown")
         return Principal(key_id="key-1", tenant="tenant-1", cache_salt="salt-1", project="project-1")
+
+    async def principal_of_member(self, organisation: str, project: str, user: str) -> Principal:
+        if user in self.revoked:
+            raise NoSuchRecord(user)
+        return Principal(key_id="", tenant=organisation, cache_salt="salt-1", project=project, user=user)
 
     async def principal_of_key(self, key_id: str) -> Principal:
         for token in (KEY, OTHER_KEY, *self.added):

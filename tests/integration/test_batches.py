@@ -1,25 +1,36 @@
-"""Batches over RabbitMQ while gateways are killed: every line once, billed once, the books clean."""
+"""Batches over RabbitMQ while gateways and workers are killed: every line once, billed once, memory flat.
+
+`BATCH_LINES` sets the number of lines; with 50,000, the most that a batch may have, it takes some twenty minutes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
+import os
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import openai
+import psutil
 import pytest
 
 from auth_billing.audit.auditor import Auditor
 from auth_billing.store.audit import MongoAuditStore
 from tests.chaos.installed import skip_unless_installed
-from tests.chaos.stack import MODEL, Size, Stack, running
+from tests.chaos.stack import MODEL, STORE, Size, Stack, running
 
-pytestmark = [pytest.mark.rabbitmq, pytest.mark.store, pytest.mark.timeout(400)]
-
-LINES, TOKENS = 600, 12
+LINES, TOKENS = int(os.environ.get("BATCH_LINES", "600")), 12
 WRONG = 5
 """Number of further lines that are refused."""
+KILLS = max(3, LINES // 2500)
+MEMORY_GROWTH = 48 * 2**20
+"""Most bytes by which a process may grow from the first half of its life to the second."""
+ENDED = ("completed", "failed", "expired", "cancelled")
+
+pytestmark = [pytest.mark.rabbitmq, pytest.mark.store, pytest.mark.timeout(400 + LINES // 10)]
 
 
 def input_file() -> bytes:
@@ -43,7 +54,7 @@ async def progressed(client: openai.AsyncOpenAI, id: str, completed: int) -> Any
     while True:
         batch = await client.batches.retrieve(id)
         assert batch.request_counts is not None
-        if batch.request_counts.completed >= completed or batch.status in ("completed", "failed"):
+        if batch.request_counts.completed >= completed or batch.status in ENDED:
             return batch
         await asyncio.sleep(0.2)
 
@@ -69,21 +80,60 @@ async def settled_tokens(stack: Stack) -> Counter[str]:
     return Counter({each["_id"]: each["final"]["completion_tokens"] for each in found if each.get("final")})
 
 
-async def test_every_line_is_answered_and_billed_once_although_gateways_are_killed() -> None:
+@asynccontextmanager
+async def sampled_memory(stack: Stack) -> AsyncIterator[dict[tuple[str, int], list[int]]]:
+    """Sample the resident bytes of each process every second while the context lasts; by name and process id."""
+    samples: dict[tuple[str, int], list[int]] = defaultdict(list)
+
+    async def sample() -> None:
+        while True:
+            for name in ("rabbitmq", STORE, "billing", *stack.gateways, *stack.workers):
+                process = stack.process(name)
+                if process is not None:
+                    try:
+                        samples[name, process.pid].append(process.memory_info().rss)
+                    except psutil.NoSuchProcess:
+                        continue
+            await asyncio.sleep(1.0)
+
+    task = asyncio.create_task(sample())
+    try:
+        yield samples
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def assert_flat(samples: dict[tuple[str, int], list[int]]) -> None:
+    """Check, and print, the memory of the processes that lived for a minute or more."""
+    for (name, _), sizes in sorted(samples.items()):
+        half = len(sizes) // 2
+        if half < 30 or name == STORE:  # the store holds the bills of all lines
+            continue
+        before, after = max(sizes[:half]), max(sizes[half:])
+        print(f"{name}: {len(sizes)} s, {before / 2**20:.0f} MiB at most, then {after / 2**20:.0f} MiB")
+        assert after - before < MEMORY_GROWTH, name
+
+
+async def test_every_line_is_answered_and_billed_once_although_processes_are_killed() -> None:
     skip_unless_installed()
     async with (
         running(Size(gateways=2, workers=2, capacity=16, step_seconds=0.02)) as stack,
         client_of(stack, stack.gateways[0]) as first,
         client_of(stack, stack.gateways[1]) as second,
+        sampled_memory(stack) as memory,
     ):
         file = await first.files.create(file=("in.jsonl", input_file()), purpose="batch")
         batch = await first.batches.create(
             input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
         )
-        for completed, gateway, other in ((40, 0, second), (200, 1, first)):
-            seen = await progressed(other, batch.id, completed)
-            assert seen.status == "in_progress", "the batch ended before its gateway was killed"
-            process = stack.process(stack.gateways[gateway])
+        victims = [stack.gateways[0], stack.workers[0], stack.gateways[1], stack.workers[1]]
+        for number in range(KILLS):
+            victim = victims[number % len(victims)]
+            other = second if victim == stack.gateways[0] else first
+            seen = await progressed(other, batch.id, LINES * (number + 1) // (KILLS + 2))
+            assert seen.status == "in_progress", "the batch ended before its last process was killed"
+            process = stack.process(victim)
             assert process is not None
             process.kill()
         done = await progressed(first, batch.id, LINES + 1)
@@ -103,3 +153,4 @@ async def test_every_line_is_answered_and_billed_once_although_gateways_are_kill
         assert sum(billed.values()) == LINES * TOKENS
         assert sum(tokens > 0 for tokens in billed.values()) == LINES
         assert (await Auditor(MongoAuditStore(stack.access.connection), pause=0.5).audit()).differences == []
+        assert_flat(memory)

@@ -5,15 +5,12 @@ Gateways run them in the background (`gateway/batches/`).
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
-from auth_billing.ids import new_id
-from gateway.batches.input_lines import MAX_INPUT_BYTES
 from gateway.errors import InvalidRequest, ScopeMissing
 from gateway.http.api_documentation import document_route
 from gateway.http.authentication import ApiKeySecurity
@@ -35,13 +32,10 @@ from gateway.openai.batches import (
     RequestCounts,
 )
 from gateway.openai.pagination import PageQuery
-from stored_objects.documents.batches import BATCH_PREFIX, Batch, BatchState
-from stored_objects.errors import BlobNotFound, DocumentNotFound
+from stored_objects.documents.batches import MAX_INPUT_BYTES, Batch, BatchState
+from stored_objects.errors import BatchEnded, BlobNotFound, DocumentNotFound
 from stored_objects.files import FILE_PREFIX, Purpose, public_id
 from stored_objects.records import StoredObject
-
-WINDOW = 24 * 3600.0
-"""Seconds of a batch's completion window."""
 
 router = APIRouter(prefix="/v1/batches")
 
@@ -56,22 +50,13 @@ async def create_batch(
     if not caller.may(scope := SCOPES[body.endpoint]):
         raise ScopeMissing(f"You have insufficient permissions for this operation. Missing scopes: {scope}.")
     file = await _input_file(caller, gateway, body.input_file_id)
-    now = time.time()
-    batch = Batch(
-        id=new_id(BATCH_PREFIX),
-        organisation=caller.tenant,
-        project=caller.project,
-        key_id=caller.key_id,
-        endpoint=body.endpoint,
-        input_file=file.id,
-        created=now,
-        expires=now + WINDOW,
+    batch = await gateway.batches.create(
+        caller,
+        file,
+        body.endpoint,
         metadata=body.metadata,
         output_lifetime=None if body.output_expires_after is None else float(body.output_expires_after.seconds),
     )
-    await gateway.objects.keep(file.id, batch.owner, batch.id)
-    await gateway.documents.batches.insert(batch)
-    gateway.batch_created.set()
     return json_response(_shown(batch))
 
 
@@ -81,10 +66,9 @@ async def list_batches(
 ) -> Response:
     """List a page of the project's batches, newest first (`GET /v1/batches`)."""
     try:
-        after = None if query.after is None else await _find(caller, gateway, query.after)
+        found = await gateway.batches.page(caller.tenant, caller.project, after=query.after, limit=query.limit + 1)
     except DocumentNotFound as error:
         raise unknown_after() from error
-    found = await gateway.documents.batches.page(caller.tenant, caller.project, after, query.limit + 1)
     page = [_shown(each) for each in found[: query.limit]]
     return json_response(listed(BatchList, page, has_more=len(found) > query.limit))
 
@@ -92,16 +76,16 @@ async def list_batches(
 @router.get("/{batch_id}", **document_route(BatchObject))
 async def retrieve_batch(batch_id: str, caller: BatchCaller, gateway: CurrentGateway) -> Response:
     """Return one batch of the project (`GET /v1/batches/{batch_id}`)."""
-    return json_response(_shown(await _find(caller, gateway, batch_id)))
+    return json_response(_shown(await gateway.batches.find(caller.tenant, caller.project, batch_id)))
 
 
 @router.post("/{batch_id}/cancel", **document_route(BatchObject))
 async def cancel_batch(batch_id: str, caller: BatchCaller, gateway: CurrentGateway) -> Response:
     """Cancel a batch: running lines end, others are not requested (`POST /v1/batches/{batch_id}/cancel`)."""
-    cancelled = await gateway.documents.batches.cancel(caller.tenant, caller.project, batch_id, time.time())
-    batch = await _find(caller, gateway, batch_id)
-    if not cancelled and batch.state is not BatchState.CANCELLING:
-        raise InvalidRequest(f"A batch in the state '{batch.state}' can't be cancelled.", param="batch_id")
+    try:
+        batch = await gateway.batches.cancel(caller.tenant, caller.project, batch_id)
+    except BatchEnded as error:
+        raise InvalidRequest(str(error), param="batch_id") from error
     return json_response(_shown(batch))
 
 
@@ -116,13 +100,6 @@ async def _input_file(caller: Principal, gateway: Gateway, file_id: str) -> Stor
         message = f"Invalid 'input_file_id': the file is larger than {MAX_INPUT_BYTES} bytes."
         raise InvalidRequest(message, param="input_file_id")
     return file
-
-
-async def _find(caller: Principal, gateway: Gateway, id: str) -> Batch:
-    found = await gateway.documents.batches.find(caller.tenant, caller.project, id)
-    if found is None:
-        raise DocumentNotFound(id)
-    return found
 
 
 def _shown(batch: Batch) -> BatchObject:

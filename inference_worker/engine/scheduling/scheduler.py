@@ -6,6 +6,9 @@ ones are admitted. Where it pays (`EngineLimits.priority_prefill_tokens`), short
 other sequences: decodes are deferred by one step, at most every second time, or interrupted between two layers. When
 blocks run out, the sequence that was admitted last is preempted: it frees its blocks, keeps its tokens, waits at the
 front of the queue and is recomputed.
+
+Sequences of the service class `flex` give way to all others within a step: they are planned, admitted and recomputed
+last, are preempted for a slot or blocks that another needs, and are left out of steps that compute another's prompt.
 """
 
 from __future__ import annotations
@@ -18,14 +21,15 @@ from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.scheduling.counters import Counters, used_token_slots
 from inference_worker.engine.scheduling.limits import EngineLimits
 from inference_worker.engine.scheduling.new_requests import rejection_reason, to_sequences
+from inference_worker.engine.scheduling.prefill_priority import PrefillPriority
 from inference_worker.engine.scheduling.speculation import Speculation, append_accepted
-from inference_worker.engine.scheduling.stop_conditions import append_decoded, finish_reason, stop_token
+from inference_worker.engine.scheduling.stop_conditions import append_decoded, finish_reason
+from inference_worker.engine.scheduling.token_events import token_event
 from inference_worker.engine.scheduling.waiting_queue import WaitingQueue
 from inference_worker.engine.sequence import Sequence
 from inference_worker.engine_protocol import (
     EngineLoad,
     GenerationRequest,
-    PositionLogprobs,
     PromptScores,
     RequestFailed,
     TokenEvent,
@@ -33,13 +37,21 @@ from inference_worker.engine_protocol import (
 from inference_worker.structured.matcher import Matcher
 
 
+FLEX_RESERVE = 8
+"""One in so many slots stays free of sequences of the class `flex`, so that another's prompt may interrupt a step."""
+
+
 @dataclass(slots=True)
 class _Plan:
-    """A step that is being planned; `running[:position]` have been given tokens."""
+    """A step that is being planned; `running[:position]` have been given tokens.
+
+    `preempted`: a sequence lost its blocks because memory is short; `gave_way`: one of the class `flex` lost its slot.
+    """
 
     budget: int
     position: int = 0
     preempted: bool = False
+    gave_way: bool = False
     entries: list[ScheduledSequence] = field(default_factory=list)
     copies: list[BlockCopy] = field(default_factory=list)
 
@@ -56,14 +68,12 @@ class Scheduler:
         self.speculation = speculation
         self.waiting = WaitingQueue()
         self.running: list[Sequence] = []
+        """Admitted sequences in order of admission, those of the class `flex` behind all others."""
         self._choices: dict[str, list[Sequence]] = {}
         self._ended_unscheduled: list[Sequence] = []
         self._failures: list[RequestFailed] = []
         self._counters = Counters()
-        self._decode_deferred = False
-        """Whether decodes were deferred in the step planned last, or interrupted within it."""
-        self._prefill_priority = False
-        """Whether a prefill may interrupt the current step: it has decodes only, which were not deferred before."""
+        self._priority = PrefillPriority(limits.priority_prefill_tokens)
 
     # --- Requests -----------------------------------------------------------------------------------
 
@@ -138,9 +148,12 @@ class Scheduler:
         Call `commit` with the batch's result before the next step is planned.
         """
         plan = _Plan(budget=self.limits.max_num_batched_tokens)
-        self._prefill_priority = False
+        self._priority.begin_step()
+        self._plan_running(plan, flex=False)
+        while plan.budget and not plan.preempted and not self.waiting.only_flex and self._admit(plan):
+            self._plan_running(plan, flex=False)
         self._plan_running(plan)
-        while plan.budget and not plan.preempted and self._admit():
+        while plan.budget and not (plan.preempted or plan.gave_way) and self.waiting.only_flex and self._admit(plan):
             self._plan_running(plan)
         if not plan.preempted:
             self._prioritise_prefill(plan)
@@ -150,22 +163,26 @@ class Scheduler:
     def schedule_prefill_interrupt(self) -> Batch | None:
         """Plan a step that prefills the next waiting prompt alone, to run between two layers of the current step.
 
-        Returns `None` unless the current step only decodes, the prompt is short and its blocks are free. The batch must
-        be committed before the current step, and nothing may be aborted before both are committed.
+        Returns `None` unless the current step only decodes or is for the class `flex`, the prompt is short and of
+        another class, and its blocks are free. The batch must be committed before the current step, and nothing may be
+        aborted before both are committed.
         """
         sequence = self.waiting.peek()
-        if not self._prefill_priority or sequence is None or sequence.target not in self.limits.priority_prefill_tokens:
+        if sequence is None or not self._priority.may_interrupt(sequence.target, flex=sequence.flex):
             return None
-        plan = _Plan(self.limits.max_num_batched_tokens, position=len(self.running))
+        plan = _Plan(self.limits.max_num_batched_tokens, position=self._place(sequence))
         if not self._admit():
             return None
-        self._prefill_priority, self._decode_deferred = False, True
-        self._plan_running(plan)
+        self._priority.record_interrupt()
+        self._plan_running(plan, flex=False)
         return Batch(plan.entries, plan.copies)
 
-    def _plan_running(self, plan: _Plan) -> None:
-        """Plan the due tokens of the running sequences from `plan.position` on, within the budget."""
-        while plan.budget and plan.position < len(self.running):
+    def _plan_running(self, plan: _Plan, *, flex: bool = True) -> None:
+        """Plan the due tokens of the running sequences from `plan.position` on, within the budget.
+
+        Without `flex` up to the first sequence of the class `flex`.
+        """
+        while plan.budget and plan.position < len(self.running) and (flex or not self.running[plan.position].flex):
             sequence = self.running[plan.position]
             count = min(sequence.target - sequence.computed, plan.budget)
             end = sequence.computed + count
@@ -181,24 +198,15 @@ class Scheduler:
         while not self.blocks.can_extend(sequence, end):
             if self._free_reserved_blocks():
                 continue
-            victim = self.running.pop()
-            self.blocks.release(victim)
-            self.waiting.push_front(victim)
-            self._counters.preemptions += 1
             plan.preempted = True
-            if victim is sequence:
+            if self._preempt_last() is sequence:
                 return False
         return True
 
     def _prioritise_prefill(self, plan: _Plan) -> None:
-        """Defer decodes to the next step, unless they were deferred in the last; their blocks stay allocated."""
-        prompts = [entry for entry in plan.entries if entry.count > 1 or not entry.sequence.generated]
-        eligible = sum(entry.count for entry in prompts) in self.limits.priority_prefill_tokens
-        self._prefill_priority = not self._decode_deferred and not prompts
-        self._decode_deferred = eligible and not self._decode_deferred and len(prompts) < len(plan.entries)
-        if self._decode_deferred:
-            plan.budget += len(plan.entries) - len(prompts)
-            plan.entries = prompts
+        """Defer entries of the plan to the next step for the sake of prompts; their blocks stay allocated."""
+        planned, plan.entries = plan.entries, self._priority.kept(plan.entries)
+        plan.budget += sum(entry.count for entry in planned) - sum(entry.count for entry in plan.entries)
 
     def _speculate(self, plan: _Plan) -> None:
         """Add draft tokens within the remaining token budget and blocks."""
@@ -227,22 +235,56 @@ class Scheduler:
             self.blocks.extend(entry.sequence, end)
         return max_steps
 
-    def _admit(self) -> bool:
-        """Admit the next waiting sequence if there is a slot for it and blocks for all its known tokens."""
+    def _admit(self, plan: _Plan | None = None) -> bool:
+        """Admit the next waiting sequence if there is a slot for it and blocks for all its known tokens.
+
+        In a `plan`, sequences of the class `flex` are preempted for another one.
+        """
         sequence = self.waiting.peek()
-        if sequence is None or len(self.running) >= self.limits.max_num_seqs:
+        if sequence is None:
             return False
+        while not self._has_slot(sequence):
+            if not self._preempt_flex(plan, sequence):
+                return False
         prefix = self.blocks.find_prefix(sequence)
         while not self.blocks.can_admit(sequence, prefix):
-            if not self._free_reserved_blocks():
+            if not (self._free_reserved_blocks() or self._preempt_flex(plan, sequence)):
                 return False
-        self.running.append(self.waiting.pop())
+        self.running.insert(self._place(sequence), self.waiting.pop())
         self.blocks.adopt(sequence, prefix)
         if not sequence.admitted:
             self._counters.count_admission(sequence)
             self.waiting.charge(sequence, prompt=sequence.prompt_length - sequence.cached_tokens)
         self._fork_siblings(sequence)
         return True
+
+    def _has_slot(self, sequence: Sequence) -> bool:
+        slots = self.limits.max_num_seqs
+        return len(self.running) < (slots - slots // FLEX_RESERVE if sequence.flex else slots)
+
+    def _place(self, sequence: Sequence) -> int:
+        """Return the index in `running` at which a new sequence is inserted: the end of those of its group."""
+        if sequence.flex:
+            return len(self.running)
+        return next((index for index, each in enumerate(self.running) if each.flex), len(self.running))
+
+    def _preempt_flex(self, plan: _Plan | None, sequence: Sequence) -> bool:
+        """Preempt the running sequence of the class `flex` that was admitted last, if `sequence` is of another class.
+
+        Return whether there was one. Only a `plan` that has not planned `flex` allows it.
+        """
+        if plan is None or sequence.flex or not self.running or not self.running[-1].flex:
+            return False
+        self._preempt_last()
+        plan.gave_way = True
+        return True
+
+    def _preempt_last(self) -> Sequence:
+        victim = self.running.pop()
+        self.blocks.release(victim)
+        self.waiting.push_front(victim)
+        self._counters.preemptions += 1
+        return victim
 
     def _free_reserved_blocks(self) -> bool:
         """Free the blocks that running sequences hold for further decode steps; return whether there were any."""
@@ -263,7 +305,7 @@ class Scheduler:
             sibling.inherit_admission(leader)
         for sibling in siblings[:slots]:
             self.blocks.fork(leader, sibling)
-            self.running.append(sibling)
+            self.running.insert(self._place(sibling), sibling)
         for sibling in reversed(siblings[slots:]):
             self.waiting.push_front(sibling)
 
@@ -296,7 +338,8 @@ class Scheduler:
                     self._fail(RequestFailed(request=sequence.request, message=reason, in_grammar=True))
                 elif kept or scores:
                     ends = bool(kept) or not sequence.needs_prompt_scores
-                    events.append(self._event(sequence, tokens[:kept], logprobs and logprobs[:kept], scores, ends=ends))
+                    event = token_event(sequence, tokens[:kept], logprobs and logprobs[:kept], scores, ends=ends)
+                    events.append(self._reported(event, sequence))
         self.running = [sequence for sequence in self.running if not sequence.ended]
         return events
 
@@ -310,7 +353,7 @@ class Scheduler:
             if not any(other.needs_prompt_scores for other in self._choices[s.request])
         ]
         self._ended_unscheduled = [s for s in self._ended_unscheduled if s not in due]
-        return [self._event(sequence, [], ends=True) for sequence in due]
+        return [self._reported(token_event(sequence, [], ends=True), sequence) for sequence in due]
 
     def _take_prompt_scores(self, entry: ScheduledSequence, result: StepResult) -> PromptScores | None:
         """Return the prompt log probabilities that this step yielded for the entry, and record them as reported."""
@@ -338,28 +381,8 @@ class Scheduler:
         self._failures.append(failure)
         self.abort(failure.request)
 
-    def _event(
-        self,
-        sequence: Sequence,
-        tokens: list[int],
-        logprobs: list[PositionLogprobs] | None = None,
-        scores: PromptScores | None = None,
-        *,
-        ends: bool,
-    ) -> TokenEvent:
-        """Return a sequence's event for this step. `ends`: whether the choice may end with it."""
-        event = TokenEvent(
-            request=sequence.request,
-            choice=sequence.choice,
-            position=sequence.generated - len(tokens),
-            token_ids=tokens,
-            logprobs=logprobs,
-            finish_reason=finish_reason(sequence) if ends else None,
-            stop_token=stop_token(sequence),
-            cached_tokens=0 if sequence.first_event_sent else sequence.cached_tokens,
-            prompt=scores,
-        )
-        sequence.first_event_sent = True
+    def _reported(self, event: TokenEvent, sequence: Sequence) -> TokenEvent:
+        """Return the event of a sequence, which is finished if the event ends it."""
         if event.finish_reason:
             self._finish(sequence)
         return event

@@ -24,7 +24,7 @@ def test_reports_are_summed_and_the_latest_of_each_gateway_counts() -> None:
     for each in (load("g2", ada), load("g2", ada, active="ab"), load("g3", ada, bob, active="bc")):
         others.observe(each)
     assert others.load("m") == OtherGatewaysLoad(2, 24, {"t": {"a", "b", "c"}}, alive=2, reported=5.0)
-    assert others.running("m") == 4
+    assert others.running("m", DEFAULT) == 4
     waiting = others.waiting("m", DEFAULT)
     assert waiting.total == Work(20, 200)
     assert waiting.tenants == {"t": Work(9, 90)}
@@ -40,6 +40,14 @@ def test_an_idle_gateway_reports_its_active_requesters_only() -> None:
     assert others.load("m") == OtherGatewaysLoad(0, 0, {"t": {"a"}}, alive=1, reported=5.0)
 
 
+def test_flex_is_counted_apart() -> None:
+    others = OtherGateways(lambda: 5.0)
+    flex = QueuedWork(model="m", service_class=ServiceClass.FLEX, waiting=4, tokens=9, running=3)
+    others.observe(GatewayLoad(gateway="g2", queues=[*load("g2").queues, flex]))
+    assert others.load("m") == OtherGatewaysLoad(1, 19, alive=1, reported=5.0, flex_sequences=7)
+    assert (others.running("m", DEFAULT), others.running("m", ServiceClass.FLEX)) == (2, 3)
+
+
 def test_reports_expire() -> None:
     clock = FakeClock()
     others = OtherGateways(clock)
@@ -51,7 +59,7 @@ def test_reports_expire() -> None:
     assert others.load("m") == OtherGatewaysLoad(1, 12, {"t": {"a"}}, alive=1, reported=began + 2.0)
     clock.now += DEFAULT_TIMINGS.load_report_timeout
     assert others.load("m") == OtherGatewaysLoad()
-    assert others.running("m") == 0
+    assert others.running("m", DEFAULT) == 0
 
 
 def test_a_report_whose_parts_exceed_its_totals_leaves_nothing_unattributed() -> None:

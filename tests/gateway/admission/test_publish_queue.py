@@ -264,6 +264,27 @@ async def test_flex_keeps_its_minimum_share() -> None:
     assert at_workers(flex) == 2
 
 
+async def test_flex_beyond_its_share_takes_no_slot_from_others() -> None:
+    """Of the same tenant and requester too; 16 slots and one that is prefetched."""
+    queue = fair(16)
+    flex = enter(queue, "a", 100, service_class=ServiceClass.FLEX)
+    assert at_workers(flex) == 17
+    default = enter(queue, "a", 100)
+    assert at_workers(default) == 15
+    for turn in flex[:17]:
+        turn.leave()
+    assert at_workers(flex) == 2
+    assert at_workers(default) == 15
+
+
+async def test_flex_of_other_gateways_takes_slots_only_from_flex() -> None:
+    load = OtherGatewaysLoad(gateways=1, sequences=14, flex_sequences=14, alive=1)
+    queue = PublishQueue(Models(16), lambda _model: load)  # type: ignore[arg-type]
+    assert at_workers(enter(queue, "a", 100)) == 15
+    queue = PublishQueue(Models(16), lambda _model: load)  # type: ignore[arg-type]
+    assert at_workers(enter(queue, "a", 100, service_class=ServiceClass.FLEX)) == 9
+
+
 async def test_prompt_tokens_are_charged_to_the_tenant() -> None:
     queue = fair(2)
     running = enter(queue, "a", 1) + enter(queue, "b", 2)

@@ -136,6 +136,13 @@ def test_classes_wait_for_higher_classes(queues: QueueEstimator) -> None:
     assert queues.estimate(full, ServiceClass.FLEX).seconds == pytest.approx(3.0)
 
 
+def test_running_flex_beyond_an_eighth_of_the_slots_is_not_waited_for(queues: QueueEstimator) -> None:
+    for number in range(8):
+        queues.enter([job(id=str(number), service_class=ServiceClass.FLEX)]).begun(str(number))
+    assert queues.estimate(model(), ServiceClass.DEFAULT) == QueueEstimate(0, 0.0)
+    assert queues.estimate(model(), ServiceClass.FLEX).position == 1
+
+
 def test_other_gateways_jobs_are_spread_over_the_queue(queues: QueueEstimator, clock: FakeClock) -> None:
     full = model(running=0)
     work = QueuedWork(model=MODEL, service_class=ServiceClass.DEFAULT, waiting=10, tokens=1000, running=2)

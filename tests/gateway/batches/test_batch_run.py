@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from gateway.batches.batch_run import MAX_FAILURES
+from auth_billing.access.principal import Principal
+from gateway.batches.input_lines import MAX_FAILURES
 from router.bus import Bus
 from router.messages import ServiceClass
 from router.transport.memory import MemoryTransport
@@ -67,6 +68,20 @@ async def test_a_revoked_key_stops_its_batch(set_stage: SetStage) -> None:
         "line-2": "invalid_api_key",
     }
     assert stage.worker.jobs == []
+
+
+async def test_lines_of_a_person_are_requested_as_that_person_while_a_member(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    person = Principal(key_id="", tenant="tenant-1", cache_salt="", project="project-1", user="ada")
+    for codes in ([], ["no_member", "no_member"]):
+        file = await stage.gateway.files.find(batch_owner(stage), await upload(stage, jsonl([line(1), line(2)])))
+        batch = await stage.gateway.batches.create(person, file, "/v1/chat/completions")
+        done = await ended(stage.client, batch.id)
+        errors = await results(stage.client, done["error_file_id"])
+        assert [each["error"]["code"] for each in errors.values()] == codes
+        stage.accounts.revoked.add("ada")
+    assert {(job.requester, job.service_class) for job in stage.worker.jobs} == {("ada", ServiceClass.FLEX)}
+    assert len(stage.worker.jobs) == 2
 
 
 async def test_lines_that_were_answered_but_not_stored_are_replayed(set_stage: SetStage) -> None:

@@ -99,13 +99,24 @@ def test_a_gateway_that_does_not_answer() -> None:
         commands(refuse).latest()
 
 
-def test_the_gateway_is_that_of_the_environment_or_of_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_goes_only_to_its_own_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     home = Home(tmp_path)
+
+    def target() -> tuple[str, str]:
+        http = BatchCommands.of(home)._http
+        return str(http.base_url).rstrip("/"), http.headers["authorization"]
+
     with pytest.raises(StartupError, match="no gateway"):
         BatchCommands.of(home)
     write_client_env(home, "http://here/v1", "hr_live_home")
-    assert str(BatchCommands.of(home)._http.base_url).startswith("http://here/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    assert target() == ("http://here/v1", "Bearer hr_live_home")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://there/v1")
-    assert str(BatchCommands.of(home)._http.base_url).startswith("http://there/v1")
+    assert target() == ("http://there/v1", "Bearer sk-of-openai")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(StartupError, match="no gateway"):
+        BatchCommands.of(home)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://here/v1/")
+    assert target() == ("http://here/v1", "Bearer hr_live_home")

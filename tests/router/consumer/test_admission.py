@@ -55,6 +55,18 @@ def test_priority_goes_first_and_flex_keeps_its_floor() -> None:
     assert admitted(admission) == ["flex", *["priority"] * 4, *["default"] * 3]
 
 
+def test_flex_beyond_its_floor_takes_no_slot_from_others_where_engines_preempt_it() -> None:
+    admission = Admission[Taken](16)
+    admission.preempts_flex = True
+    waiting(admission, ServiceClass.FLEX, 20)
+    assert admitted(admission) == ["flex"] * 16
+    default = waiting(admission, ServiceClass.DEFAULT, 20)
+    assert admitted(admission) == ["default"] * 14
+    for attempt in default[:14]:
+        admission.release(attempt)
+    assert admitted(admission) == ["default"] * 6
+
+
 def test_a_released_slot_goes_to_the_next_job() -> None:
     admission = Admission[Taken](1)
     first, second, third = waiting(admission, ServiceClass.DEFAULT, 3)

@@ -18,6 +18,7 @@ export type Key = Schemas["Key"];
 export type NewKey = Schemas["NewKey"];
 export type ModelPolicy = Schemas["ModelPolicy"];
 export type BudgetRow = Schemas["BudgetRow"];
+export type Batch = Schemas["Batch"];
 export type DayUsage = Schemas["DayUsage"];
 export type Balance = Schemas["BalanceSummary"];
 export type Limit = Schemas["Limit"];

@@ -13,6 +13,7 @@ const ROUTES: Route[] = [
   { name: "forgot-password" },
   { name: "account" },
   { name: "usage" },
+  { name: "batches" },
   ...ADMIN_SECTIONS.map((section): Route => ({ name: "admin", section })),
 ];
 

@@ -26,6 +26,7 @@ export type Route =
   | { readonly name: "reset"; readonly token: string }
   | { readonly name: "account" }
   | { readonly name: "usage" }
+  | { readonly name: "batches" }
   | { readonly name: "admin"; readonly section: AdminSection }
   | { readonly name: "unknown" };
 
@@ -74,6 +75,7 @@ function ofOne(name: string): Route | undefined {
     case "forgot-password":
     case "account":
     case "usage":
+    case "batches":
       return { name };
   }
   return undefined;

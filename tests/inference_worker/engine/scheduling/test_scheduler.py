@@ -259,6 +259,82 @@ def test_no_prompt_interrupts_without_a_slot_and_blocks(limits: dict[str, int]) 
     scheduler.commit(outer, compute(outer))
 
 
+def flex(name: str, prompt: int, most: int = 10) -> GenerationRequest:
+    return replace(request(name, prompt, most, first=ord(name[0]) % 50), flex=True)
+
+
+def test_flex_is_left_out_of_steps_with_anothers_prompt_but_not_for_ever() -> None:
+    scheduler = make(seqs=16, budget=64)
+    scheduler.add(flex("f", 5, most=40))
+    assert planned(scheduler) == [("f", 5)]
+    steps = []
+    for number in range(9):
+        scheduler.add(request(f"p{number}", 3, most=1, first=10 + number))
+        steps.append(planned(scheduler))
+    assert [len(each) for each in steps] == [1] * 7 + [2, 1]
+    assert steps[7] == [("p7", 3), ("f", 1)]
+    scheduler.add(request("last", 3, most=9))
+    assert planned(scheduler) == [("last", 3)]
+    assert planned(scheduler) == [("last", 1), ("f", 1)], "decodes are computed together"
+
+
+def test_flex_is_preempted_for_a_slot_and_resumed() -> None:
+    scheduler = make(seqs=2)
+    for name in "fg":
+        scheduler.add(flex(name, 5))
+    assert planned(scheduler) == [("f", 5), ("g", 5)]
+    scheduler.add(request("a", 5, most=2, first=7))
+    assert planned(scheduler) == [("a", 5)]
+    assert [each.request for each in scheduler.running] == ["a", "f"]
+    assert planned(scheduler) == [("a", 1), ("f", 1)]
+    assert planned(scheduler) == [("f", 1), ("g", 2)], "recomputed but for the block that the prefix cache has"
+    scheduler.add(request("b", 5, n=2, first=8))
+    tokens = Counter[str]()
+    while scheduler.has_work():
+        tokens.update(event.request for event in step(scheduler))
+    assert tokens["b"] == 8
+    assert scheduler.load().preemptions >= 2
+
+
+def test_flex_is_preempted_for_blocks() -> None:
+    scheduler = make(blocks=6, cached=False)
+    scheduler.add(flex("f", 16))
+    planned(scheduler)
+    scheduler.add(request("a", 12, most=4))
+    assert planned(scheduler) == [("a", 12)]
+    assert [each.request for each in scheduler.running] == ["a"]
+    scheduler.add(flex("g", 4))
+    assert planned(scheduler) == [("a", 1)], "f, which was preempted, is the next of its class"
+    while scheduler.has_work():
+        step(scheduler)
+
+
+def test_flex_leaves_an_eighth_of_the_slots_free() -> None:
+    scheduler = make(seqs=8)
+    for name in "abcdefgh":
+        scheduler.add(flex(name, 2))
+    assert len(planned(scheduler)) == 7
+    scheduler.add(request("p", 2))
+    assert planned(scheduler) == [("p", 2)]
+    assert scheduler.load().preemptions == 0
+
+
+def test_a_short_prompt_interrupts_each_step_of_flex_alone_and_flex_interrupts_none() -> None:
+    scheduler = make(ahead=range(4, 11))
+    scheduler.add(flex("f", 20))
+    for name in "abc":
+        outer = scheduler.schedule()
+        scheduler.add(flex(name + "-flex", 5))
+        assert scheduler.schedule_prefill_interrupt() is None
+        scheduler.add(request(name, 3, most=1, first=ord(name) % 50))
+        inner = scheduler.schedule_prefill_interrupt()
+        assert inner is not None
+        check(scheduler, inner)
+        assert [(entry.sequence.request, entry.count) for entry in inner.entries] == [(name, 3)]
+        scheduler.commit(inner, compute(inner))
+        scheduler.commit(outer, compute(outer))
+
+
 def test_choices_never_exceed_the_slots() -> None:
     scheduler = make(seqs=3)
     scheduler.add(request("a", 6, n=5))
@@ -313,6 +389,7 @@ arrivals = st.builds(
 )
 moves = st.one_of(
     arrivals,
+    arrivals.map(lambda each: replace(each, flex=True)),
     st.tuples(st.sampled_from("abcdefgh"), st.none() | st.integers(0, 3)),
     st.just("step"),
     st.just("fail"),

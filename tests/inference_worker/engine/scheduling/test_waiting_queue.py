@@ -27,6 +27,19 @@ def test_first_in_first_out_but_preempted_sequences_go_first() -> None:
     assert len(queue) == 0
 
 
+def test_flex_goes_last_its_preempted_sequences_first() -> None:
+    flex, preempted, other, waiting = map(sequence, "abcd")
+    flex.flex = preempted.flex = True
+    queue = WaitingQueue()
+    queue.push(flex)
+    queue.push_front(preempted)
+    assert queue.only_flex
+    queue.push(waiting)
+    queue.push_front(other)
+    assert not queue.only_flex
+    assert [queue.pop() for _ in range(len(queue))] == [other, waiting, preempted, flex]
+
+
 @pytest.mark.parametrize(("noisy", "quiet_one"), [(("noisy", "r"), ("quiet", "r")), (("t", "noisy"), ("t", "quiet"))])
 def test_tenants_and_requesters_are_served_by_usage_and_in_order_within_each(
     noisy: tuple[str, str], quiet_one: tuple[str, str]

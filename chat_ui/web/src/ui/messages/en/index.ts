@@ -1,6 +1,7 @@
 /** All texts of the page in English, one file per part of the page. Other languages have the same type. */
 import { account } from "./account";
 import { admin } from "./admin";
+import { batches } from "./batches";
 import { chat } from "./chat";
 import { history } from "./history";
 import { limits } from "./limits";
@@ -17,6 +18,7 @@ export const en = {
   ...history,
   ...account,
   ...usage,
+  ...batches,
   ...admin,
   ...limits,
   ...modelAccess,

@@ -61,6 +61,7 @@ export const shell = {
   mainNavigation: "Pages",
   navChat: "Chat",
   navUsage: "Usage",
+  navBatches: "Batches",
   navAdmin: "Administration",
   accountMenu: "Account and appearance",
   signedInAs: (name: string) => `Signed in as ${name}`,

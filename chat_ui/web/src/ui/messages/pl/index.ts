@@ -2,6 +2,7 @@
 import type { Messages } from "../en";
 import { account } from "./account";
 import { admin } from "./admin";
+import { batches } from "./batches";
 import { chat } from "./chat";
 import { history } from "./history";
 import { limits } from "./limits";
@@ -18,6 +19,7 @@ export const pl: Messages = {
   ...history,
   ...account,
   ...usage,
+  ...batches,
   ...admin,
   ...limits,
   ...modelAccess,

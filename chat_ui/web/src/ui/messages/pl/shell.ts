@@ -64,6 +64,7 @@ export const shell: typeof english = {
   mainNavigation: "Strony",
   navChat: "Czat",
   navUsage: "Zużycie",
+  navBatches: "Zadania",
   navAdmin: "Administracja",
   accountMenu: "Konto i wygląd",
   signedInAs: (name) => `Zalogowano jako ${name}`,

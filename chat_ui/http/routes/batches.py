@@ -1,0 +1,173 @@
+"""HTTP routes of the batches of the project that chats are billed to: `/api/batches`. Gateways run the batches."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+
+from auth_billing.access.principal import Principal
+from auth_billing.access.scopes import Scope
+from auth_billing.errors import NoSuchRecord, NotPermitted
+from auth_billing.people.sessions import BrowserSession
+from chat_ui.errors import FilesUnavailable, InvalidField, StorageFull
+from chat_ui.http.access_control import Caller, max_body
+from chat_ui.http.request_bodies import EmptyJson, body_timeout
+from chat_ui.http.responses import NO_STORE, schema_response
+from chat_ui.http.schemas.base import QueryParameters
+from chat_ui.http.schemas.batches import Batch, BatchList, LineProblem
+from chat_ui.services import ChatServices, services_of
+from runtime.strict_json import BodyTimeout
+from stored_objects.documents.batches import MAX_INPUT_BYTES, BatchState, Endpoint
+from stored_objects.documents.batches import Batch as BatchRecord
+from stored_objects.errors import (
+    BatchEnded,
+    BlobNotFound,
+    BlobsUnavailable,
+    BlobTooLarge,
+    DocumentNotFound,
+    StorageQuotaExceeded,
+)
+from stored_objects.files import MAX_NAME, Purpose
+from stored_objects.objects import DOWNLOAD
+from stored_objects.records import ObjectOwner, StoredObject
+
+router = APIRouter()
+
+SHOWN = 50
+"""Most batches that a list has."""
+MAX_PROBLEMS = 20
+"""Most lines of a failed batch that are named."""
+NAME = "input_file_name"
+"""Name in the metadata of a batch that has the name of its input file."""
+MIB = 2**20
+
+
+class NewBatch(QueryParameters):
+    """Query parameters of a new batch, whose input file is the body."""
+
+    endpoint: Endpoint
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+    """Name of the input file."""
+
+
+@router.get("/batches", response_model=BatchList)
+async def list_batches(request: Request, caller: Caller) -> Response:
+    """Return the newest batches of the project that chats are billed to (`GET /api/batches`)."""
+    principal = await _principal(request, caller)
+    found = await services_of(request).batches.page(principal.tenant, principal.project, after=None, limit=SHOWN)
+    return schema_response(BatchList(batches=[_shown(each) for each in found]))
+
+
+@router.post(
+    "/batches",
+    response_model=Batch,
+    status_code=201,
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": {}}}}},
+)
+@max_body(MAX_INPUT_BYTES)
+async def create_batch(request: Request, caller: Caller, query: Annotated[NewBatch, Query()]) -> Response:
+    """Store the body, lines of JSON, as a file of the project, and create a batch of its requests.
+
+    Answers `POST /api/batches`.
+    """
+    principal = await _principal(request, caller)
+    file = await _stored(request, services_of(request), principal, query.name)
+    batch = await services_of(request).batches.create(principal, file, query.endpoint, metadata={NAME: file.name})
+    return schema_response(_shown(batch), 201)
+
+
+@router.post("/batches/{batch_id}/cancel", response_model=Batch)
+async def cancel_batch(request: Request, caller: Caller, batch_id: str, _body: EmptyJson) -> Response:
+    """Cancel a batch: running lines end, others are not requested (`POST /api/batches/{batch_id}/cancel`)."""
+    principal = await _principal(request, caller)
+    try:
+        batch = await services_of(request).batches.cancel(principal.tenant, principal.project, batch_id)
+    except DocumentNotFound as error:
+        raise NoSuchRecord(str(error)) from error
+    except BatchEnded as error:
+        raise InvalidField("batch_id", "The batch has ended.") from error
+    return schema_response(_shown(batch))
+
+
+@router.get(
+    "/batches/{batch_id}/{file}",
+    response_class=Response,
+    responses={200: {"description": "The file", "content": {DOWNLOAD: {"schema": {"type": "string"}}}}},
+)
+async def download_results(
+    request: Request, caller: Caller, batch_id: str, file: Literal["output", "errors"]
+) -> Response:
+    """Return the lines that were answered, or those that ended with an error, as a JSON lines file.
+
+    Answers `GET /api/batches/{batch_id}/{file}`.
+    """
+    principal, services = await _principal(request, caller), services_of(request)
+    try:
+        batch = await services.batches.find(principal.tenant, principal.project, batch_id)
+        stored = await services.files.objects.find(
+            batch.owner, batch.output_file if file == "output" else batch.error_file
+        )
+    except (DocumentNotFound, BlobNotFound) as error:
+        raise NoSuchRecord(str(error)) from error
+    headers = {**NO_STORE, "content-disposition": f'attachment; filename="{batch.id}_{file}.jsonl"'}
+    headers["content-length"] = str(stored.size)
+    return StreamingResponse(services.files.objects.stream(stored), media_type=DOWNLOAD, headers=headers)
+
+
+async def _principal(request: Request, caller: BrowserSession) -> Principal:
+    """Return the caller's principal.
+
+    Raises:
+        NotPermitted: the caller may create no batches, or the organisation has no project in use.
+    """
+    principal = await services_of(request).principal(caller)
+    if not principal.may(Scope.BATCHES) or not principal.project:
+        raise NotPermitted("no batches for this role, or there is no project")
+    return principal
+
+
+async def _stored(request: Request, services: ChatServices, principal: Principal, name: str) -> StoredObject:
+    """Store the body of a request as a file of the project with the purpose `batch`."""
+    owner = ObjectOwner.of_project(principal.tenant, principal.project)
+    size = min(MAX_INPUT_BYTES, services.files.objects.file_limits.max_bytes)
+    declared = request.headers.get("content-length", "")
+    size = min(size, int(declared)) if declared.isdecimal() else size
+    try:
+        async with asyncio.timeout(body_timeout(size)), services.files.pending(owner, size) as pending:
+            written = await services.files.objects.write(pending, request.stream())
+            if not written.size:
+                raise InvalidField(None, "The file is empty.")
+            return await services.files.finish(written, pending, name=name, purpose=Purpose.BATCH, lifetime=None)
+    except BlobTooLarge as error:
+        raise InvalidField(None, f"A file has {error.limit // MIB} MiB at most.") from error
+    except StorageQuotaExceeded as error:
+        raise StorageFull(f"The project may store {error.limit // MIB} MiB of files.") from error
+    except BlobsUnavailable as error:
+        raise FilesUnavailable(str(error)) from error
+    except TimeoutError as error:
+        raise BodyTimeout("the upload took too long") from error
+
+
+def _shown(batch: BatchRecord) -> Batch:
+    progress, ended = batch.progress, not batch.state.is_open
+    began = batch.times.get(BatchState.IN_PROGRESS.value)
+    return Batch(
+        id=batch.id,
+        name=(batch.metadata or {}).get(NAME, ""),
+        model=batch.model,
+        endpoint=batch.endpoint,
+        state=batch.state.value,
+        total=batch.total,
+        completed=progress.completed,
+        failed=progress.failed,
+        problems=[LineProblem(line=each.line, message=each.message) for each in batch.failures[:MAX_PROBLEMS]],
+        created=int(batch.created),
+        began=None if began is None else int(began),
+        expires=int(batch.expires),
+        has_output=ended and bool(batch.output_file),
+        has_errors=ended and bool(batch.error_file),
+    )
