@@ -113,14 +113,14 @@ async def _batch(api: openai.AsyncOpenAI, model: str, lines: int, seed: int) -> 
     )
     file = await api.files.create(file=("lines.jsonl", content), purpose="batch")
     batch = await api.batches.create(input_file_id=file.id, endpoint="/v1/completions", completion_window="24h")
-    while await _answered(api, batch.id) < min(STARTED_LINES, lines // 2):
+    while await _answered(api, batch.id) < min(STARTED_LINES, lines // 2):  # noqa: ASYNC110 - there is no event for it
         await asyncio.sleep(0.2)
     try:
         yield batch.id
     finally:
         if (await api.batches.retrieve(batch.id)).status not in ENDED:
             await api.batches.cancel(batch.id)
-        while (await api.batches.retrieve(batch.id)).status not in ENDED:
+        while (await api.batches.retrieve(batch.id)).status not in ENDED:  # noqa: ASYNC110
             await asyncio.sleep(0.2)
 
 
@@ -166,9 +166,11 @@ async def run(arguments: argparse.Namespace) -> None:
         People("bursts", arguments.burst_rate, 16, 4),
     )
     model = environment.load(LauncherSettings).model_or_default
-    with TemporaryDirectory(prefix="headrace-bench-") as folder:
-        with headrace_in(Path(folder), Path(model), {"HEADRACE_MAX_WAIT": "600"}) as endpoint:
-            rows = await measure(endpoint, loads, arguments)
+    with (
+        TemporaryDirectory(prefix="headrace-bench-") as folder,
+        headrace_in(Path(folder), Path(model), {"HEADRACE_MAX_WAIT": "600"}) as endpoint,
+    ):
+        rows = await measure(endpoint, loads, arguments)
     settings: Row = {
         "model": Path(model).name,
         "line": f"{LINE_INPUTS} tokens in, {LINE_OUTPUTS} out",

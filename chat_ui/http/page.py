@@ -39,7 +39,9 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 # First path segments of the page's client-side routes (`web/src/router/routes.ts`).
-CLIENT_ROUTES = frozenset({"c", "shared", "sign-in", "sign-up", "forgot-password", "account", "usage", "batches", "admin"})
+CLIENT_ROUTES = frozenset(
+    {"c", "shared", "sign-in", "sign-up", "forgot-password", "account", "usage", "batches", "admin"}
+)
 # Vite puts a hash of the content into the name of every file in assets/, so such a file never changes.
 HASHED_FOLDER = "assets"
 IMMUTABLE = "public, max-age=31536000, immutable"

@@ -56,7 +56,10 @@ _RETRY_INTERVAL = 5.0
 _CANCELLED = ("batch_cancelled", "This request was not executed: the batch was cancelled.")
 _EXPIRED = ("batch_expired", "This request could not be executed before the completion window expired.")
 _KEY_REVOKED = ("invalid_api_key", "This request was not executed: the API key of the batch was revoked.")
-_NO_MEMBER = ("no_member", "This request was not executed: the batch's person is no member of the organisation any more.")
+_NO_MEMBER = (
+    "no_member",
+    "This request was not executed: the batch's person is no member of the organisation any more.",
+)
 
 _STOPS = {stop[0]: stop for stop in (_CANCELLED, _EXPIRED, _KEY_REVOKED, _NO_MEMBER)}
 
@@ -303,9 +306,11 @@ class BatchRun:
         output = await self._end_file(self._batch.output_file, progress.output)
         errors = await self._end_file(self._batch.error_file, progress.errors)
         await self._gateway.objects.release(self._batch.owner, self._batch.id)
-        ends = {_EXPIRED: BatchState.EXPIRED, _CANCELLED: BatchState.CANCELLED, _KEY_REVOKED: BatchState.CANCELLED}
-        state = BatchState.COMPLETED if self._stop is None else ends[self._stop]
-        if self._batch.state is BatchState.CANCELLING:
+        if self._stop is None and self._batch.state is not BatchState.CANCELLING:
+            state = BatchState.COMPLETED
+        elif self._stop == _EXPIRED and self._batch.state is not BatchState.CANCELLING:
+            state = BatchState.EXPIRED
+        else:
             state = BatchState.CANCELLED
         await self._change(state, output_file=output, error_file=errors)
 

@@ -27,6 +27,12 @@ vi.stubGlobal("Worker", OnlyThread);
 vi.stubGlobal("matchMedia", () => nothing);
 vi.stubGlobal("scrollTo", () => undefined);
 
+Blob.prototype.text ??= function (): Promise<string> {
+  const reader = new FileReader();
+  reader.readAsText(this);
+  return new Promise((resolve) => reader.addEventListener("load", () => resolve(String(reader.result))));
+};
+
 /** Dispatches `beforetoggle` at once and `toggle` in a later task, as browsers do. */
 function toggled(popover: HTMLElement, newState: "open" | "closed"): void {
   popover.dispatchEvent(Object.assign(new Event("beforetoggle"), { newState }));

@@ -38,7 +38,7 @@ class PrefillPriority:
         kept = usual or flex
         prompts = [entry for entry in kept if entry.count > 1 or not entry.sequence.generated]
         eligible = sum(entry.count for entry in prompts) in self._short_prompts
-        self._interruptible = not self._decode_deferred and not (usual and prompts)
+        self._interruptible = not usual or not (self._decode_deferred or prompts)
         self._decode_deferred = eligible and not self._decode_deferred and len(prompts) < len(kept)
         if self._decode_deferred:
             kept = prompts
@@ -52,8 +52,8 @@ class PrefillPriority:
         """Return whether a prompt may be computed between two layers of the current step, which was planned last.
 
         The prompt must be short and not of the class `flex`; below the short ones, which cost little next to the
-        decodes of a step, it may interrupt a step with `flex`. The step must have no prompts of other classes, and
-        decodes must not have been deferred, or interrupted, just before.
+        decodes of a step, it may interrupt a step with `flex`. A step with other classes must have no prompts of them,
+        and their decodes must not have been deferred, or interrupted, just before.
         """
         least = 1 if self._delays_flex else self._short_prompts.start
         return self._interruptible and not flex and least <= prompt_tokens < self._short_prompts.stop

@@ -36,7 +36,6 @@ from inference_worker.engine_protocol import (
 )
 from inference_worker.structured.matcher import Matcher
 
-
 FLEX_RESERVE = 8
 """One in so many slots stays free of sequences of the class `flex`, so that another's prompt may interrupt a step."""
 

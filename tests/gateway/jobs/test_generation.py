@@ -88,7 +88,9 @@ async def test_a_waiting_job_that_is_not_published_ends_the_request_and_the_jobs
     monkeypatch.setattr(
         PublishQueue,
         "_capacity",
-        lambda _queue, _model: _Capacity(slots=1, with_reserve=1, with_prefetch=2, others=OtherGatewaysLoad(), share=1, for_flex=2),
+        lambda _queue, _model: _Capacity(
+            slots=1, with_reserve=1, with_prefetch=2, others=OtherGatewaysLoad(), share=1, for_flex=2
+        ),
     )
     stage = await set_stage(never)
     generation = await open_generation(stage, prompts=6)
@@ -112,7 +114,9 @@ async def test_closing_cancels_a_publish_that_has_begun(set_stage: SetStage, mon
     monkeypatch.setattr(
         PublishQueue,
         "_capacity",
-        lambda _queue, _model: _Capacity(slots=1, with_reserve=1, with_prefetch=2, others=OtherGatewaysLoad(), share=1, for_flex=2),
+        lambda _queue, _model: _Capacity(
+            slots=1, with_reserve=1, with_prefetch=2, others=OtherGatewaysLoad(), share=1, for_flex=2
+        ),
     )
     stage = await set_stage(never)
     generation = await open_generation(stage, prompts=3)

@@ -418,6 +418,74 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/batches": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List Batches
+         * @description Return the newest batches of the project that chats are billed to (`GET /api/batches`).
+         */
+        readonly get: operations["list_batches_api_batches_get"];
+        readonly put?: never;
+        /**
+         * Create Batch
+         * @description Store the body, lines of JSON, as a file of the project, and create a batch of its requests.
+         *
+         *     Answers `POST /api/batches`.
+         */
+        readonly post: operations["create_batch_api_batches_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/batches/{batch_id}/cancel": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Cancel Batch
+         * @description Cancel a batch: running lines end, others are not requested (`POST /api/batches/{batch_id}/cancel`).
+         */
+        readonly post: operations["cancel_batch_api_batches__batch_id__cancel_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/batches/{batch_id}/{file}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Download Results
+         * @description Return the lines that were answered, or those that ended with an error, as a JSON lines file.
+         *
+         *     Answers `GET /api/batches/{batch_id}/{file}`.
+         */
+        readonly get: operations["download_results_api_batches__batch_id___file__get"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/conversations": {
         readonly parameters: {
             readonly query?: never;
@@ -1502,6 +1570,69 @@ export interface components {
             readonly month_used_nano: number;
         };
         /**
+         * Batch
+         * @description A batch: a file of requests that are answered in the background. Times are Unix seconds.
+         */
+        readonly Batch: {
+            /**
+             * Began
+             * @description Time at which the first line began.
+             */
+            readonly began: number | null;
+            /** Completed */
+            readonly completed: number;
+            /** Created */
+            readonly created: number;
+            /** Endpoint */
+            readonly endpoint: string;
+            /**
+             * Expires
+             * @description Time after which lines are given up.
+             */
+            readonly expires: number;
+            /**
+             * Failed
+             * @description Number of the lines that ended with an error.
+             */
+            readonly failed: number;
+            /** Has Errors */
+            readonly has_errors: boolean;
+            /** Has Output */
+            readonly has_output: boolean;
+            /** Id */
+            readonly id: string;
+            /**
+             * Model
+             * @description Model of the first line.
+             */
+            readonly model: string | null;
+            /**
+             * Name
+             * @description Name of the input file; empty if the batch was created by an API key.
+             */
+            readonly name: string;
+            /** Problems */
+            readonly problems: readonly components["schemas"]["LineProblem"][];
+            /**
+             * State
+             * @enum {string}
+             */
+            readonly state: "validating" | "failed" | "in_progress" | "finalizing" | "completed" | "expired" | "cancelling" | "cancelled";
+            /**
+             * Total
+             * @description Number of lines; 0 until they are validated.
+             */
+            readonly total: number;
+        };
+        /**
+         * BatchList
+         * @description The newest batches of the project.
+         */
+        readonly BatchList: {
+            /** Batches */
+            readonly batches: readonly components["schemas"]["Batch"][];
+        };
+        /**
          * Budget
          * @description A monthly budget. `name`: `organisation`, `project:ID` or `key:ID`.
          */
@@ -2143,6 +2274,16 @@ export interface components {
             readonly requests_per_minute: number | null;
             /** Tokens Per Minute */
             readonly tokens_per_minute: number | null;
+        };
+        /**
+         * LineProblem
+         * @description Why a batch failed.
+         */
+        readonly LineProblem: {
+            /** Line */
+            readonly line: number | null;
+            /** Message */
+            readonly message: string;
         };
         /**
          * Me
@@ -4403,6 +4544,171 @@ export interface operations {
                 };
                 content: {
                     readonly "application/json": components["schemas"]["WorkerList"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly list_batches_api_batches_get: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["BatchList"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly create_batch_api_batches_post: {
+        readonly parameters: {
+            readonly query: {
+                readonly endpoint: "/v1/chat/completions" | "/v1/completions" | "/v1/embeddings" | "/v1/responses" | "/v1/score" | "/v1/rerank";
+                /** @description Name of the input file. */
+                readonly name: string;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": unknown;
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 201: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Batch"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly cancel_batch_api_batches__batch_id__cancel_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly batch_id: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Batch"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly download_results_api_batches__batch_id___file__get: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly batch_id: string;
+                readonly file: "output" | "errors";
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The file */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/octet-stream": string;
                 };
             };
             /** @description The request is invalid or not permitted */

@@ -298,7 +298,7 @@ def test_flex_is_preempted_for_a_slot_and_resumed() -> None:
 
 def test_flex_is_preempted_for_blocks() -> None:
     scheduler = make(blocks=6, cached=False)
-    scheduler.add(flex("f", 16))
+    scheduler.add(flex("f", 16, most=4))
     planned(scheduler)
     scheduler.add(request("a", 12, most=4))
     assert planned(scheduler) == [("a", 12)]

@@ -1,0 +1,68 @@
+"""Which entries of a step are deferred for prompts, and which prompts may interrupt a step."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from inference_worker.engine.batch import ScheduledSequence
+from inference_worker.engine.scheduling.prefill_priority import MAX_FLEX_DEFERRALS, PrefillPriority
+from inference_worker.engine.sequence import Sequence
+from router.messages import SamplingParams
+
+SHORT = range(4, 11)
+
+
+def prompt(tokens: int, *, flex: bool = False) -> ScheduledSequence:
+    sequence = Sequence("r", 0, array("q", [1] * tokens), tokens, SamplingParams(seed=0), 9, flex=flex)
+    return ScheduledSequence(sequence, 0, tokens)
+
+
+def decode(*, flex: bool = False) -> ScheduledSequence:
+    sequence = Sequence("r", 0, array("q", [1, 1, 1]), 2, SamplingParams(seed=0), 9, flex=flex)
+    return ScheduledSequence(sequence, 2, 1)
+
+
+def test_flex_is_deferred_for_prompts_of_others_some_steps_in_a_row() -> None:
+    priority = PrefillPriority(range(0))
+    entries = [prompt(5), decode(), decode(flex=True), prompt(3, flex=True)]
+    kept = [priority.kept(entries) for _ in range(MAX_FLEX_DEFERRALS + 2)]
+    assert kept == [entries[:2]] * MAX_FLEX_DEFERRALS + [entries, entries[:2]]
+    assert priority.kept(entries[1:]) == entries[1:], "no prompt of another class"
+
+
+def test_prompts_of_flex_do_not_defer_decodes_of_others() -> None:
+    entries = [decode(), prompt(5, flex=True)]
+    assert PrefillPriority(SHORT).kept(entries) == entries
+    alone = [decode(flex=True), prompt(5, flex=True)]
+    assert PrefillPriority(SHORT).kept(alone) == alone[1:]
+
+
+@pytest.mark.parametrize(
+    ("step", "tokens"),
+    [
+        ([decode()], SHORT),
+        ([decode(), decode(flex=True)], range(1, 11)),
+        ([prompt(5, flex=True)], range(1, 11)),
+        ([prompt(5), decode(flex=True)], range(0)),
+    ],
+)
+def test_short_prompts_may_interrupt_a_step_and_any_shorter_ones_that_of_flex(
+    step: list[ScheduledSequence], tokens: range
+) -> None:
+    priority = PrefillPriority(SHORT)
+    priority.kept(step)
+    assert [each for each in range(1, 20) if priority.may_interrupt(each, flex=False)] == list(tokens)
+    assert not priority.may_interrupt(5, flex=True)
+    priority.record_interrupt()
+    assert not priority.may_interrupt(5, flex=False)
+
+
+def test_decodes_are_not_delayed_twice_but_those_of_flex_are() -> None:
+    for entries, again in (([decode()], False), ([decode(flex=True)], True)):
+        priority = PrefillPriority(SHORT)
+        priority.kept(entries)
+        priority.record_interrupt()
+        priority.kept(entries)
+        assert priority.may_interrupt(5, flex=False) is again
