@@ -55,6 +55,6 @@ it("cancels after a confirmation, and names the lines of an invalid file", async
   await userEvent.click(screen.getByRole("button", { name: "Cancel batch" }));
   const dialog = within(screen.getByRole("dialog"));
   await userEvent.click(dialog.getByRole("button", { name: "Cancel batch" }));
-  expect(call).toHaveBeenCalledWith("POST /batches/{batch_id}/cancel", { path: { batch_id: "batch_1" }, body: {} });
+  expect(call).toHaveBeenCalledWith("POST /batches/{batch_id}/cancel", { path: { batch_id: "batch_1" } });
   await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
 });
