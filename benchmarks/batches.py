@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -161,6 +162,8 @@ def _row(load: People, batch: str, measured: Measured) -> Row:
 
 async def run(arguments: argparse.Namespace) -> None:
     """Run a platform in a temporary home, measure, and write the result unless it is a dry run."""
+    if (task := asyncio.current_task()) is not None:  # on SIGTERM, stop the platform's processes too
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     loads = (
         People("conversations", arguments.rate, 64, 32),
         People("bursts", arguments.burst_rate, 16, 4),
