@@ -132,7 +132,6 @@ class EngineJobHandler(ABC, Generic[J]):
         """
         self._loaded = await self._engine.start()
         self._metrics.engine.engine_started(self._loaded.kv_block_bytes)
-        self._admission.preempts_flex = self._loaded.preempts_flex
         self._up = True
         self._restart_policy.reset()
         return self._loaded

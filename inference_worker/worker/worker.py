@@ -83,6 +83,7 @@ class Worker:
         loading = asyncio.create_task(self._consumer.send_heartbeats())
         try:
             self._ready = await self._handler.start()
+            self._consumer.admission.preempts_flex = self._ready.preempts_flex
         finally:
             loading.cancel()
         try:
