@@ -14,7 +14,7 @@ def test_two_full_storms_and_one_of_the_real_model_had_no_fault() -> None:
     rows = read()
     assert [(row.workers, row.run) for row in rows] == [("counting", 1), ("counting", 2), ("real model", 1)]
     counting, real = rows[:2], rows[2:]
-    assert all(row.responses == 200 and row.takeovers > row.responses for row in counting)
+    assert all(row.responses == 200 and row.takeovers > 100 for row in counting)
     assert all(row.gateways_killed + row.workers_killed == 20 for row in counting)
     assert all(row.takeovers > 0 for row in real)
     assert all(row.broken == row.misbilled == 0 for row in rows)
