@@ -19,6 +19,7 @@ from gateway.http.gateway import Gateway
 from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_chat_job
 from gateway.jobs.keyed_billing import SCOPE_KEY, KeyedBilling
+from gateway.jobs.prompt_files import PromptFiles
 from gateway.jobs.prompt_images import PromptImages
 from gateway.openai.chat_completions import ChatCompletionRequest
 from router.messages import Job
@@ -32,30 +33,31 @@ async def admit_chat(
     *,
     max_seconds: float | None = None,
 ) -> tuple[AdmittedRequest, Job]:
-    """Read the images of a chat completion, admit it, and return its admission and its job; submit it at once.
+    """Read files and images of a chat completion, admit it, and return its admission and its job; submit it at once.
 
     `max_seconds`: seconds until the job's deadline; `None`: the setting `max_request_seconds`.
 
     Raises:
-        Exception: As `read_images` and `AdmissionController.admit` do.
+        Exception: As `read_attachments` and `AdmissionController.admit` do.
     """
-    images = await read_images(request, gateway, caller, body)
+    body, images = await read_attachments(request, gateway, caller, body)
     admitted = await gateway.admission.admit(caller, body)
     return admitted, build_chat_job(body, admitted, Origin.of(gateway.settings, max_seconds), images)
 
 
-async def read_images(
+async def read_attachments(
     request: Request, gateway: Gateway, caller: Principal, body: ChatCompletionRequest
-) -> list[bytes]:
-    """Return the image files (bytes) of a chat completion, in order of the conversation.
+) -> tuple[ChatCompletionRequest, list[bytes]]:
+    """Return a chat completion with texts in place of its files, and its image files in order of the conversation.
 
     Raises:
-        InvalidRequest: The model reads no images, or an image can't be read; `param` names it.
+        InvalidRequest: The model reads no images, or an image or a file can't be read; `param` names it.
         ModelNotFound: The model is unknown, or the caller may not use it.
-        BlobsUnavailable, StoreUnavailable: A stored image can't be read now.
+        BlobsUnavailable, StoreUnavailable: A stored image or file can't be read now.
     """
     gateway.admission.check_images(caller, body)
-    return await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, body)
+    images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, body)
+    return await PromptFiles(gateway.files).inlined(caller, body), images
 
 
 def submit(

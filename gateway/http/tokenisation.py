@@ -12,7 +12,7 @@ from auth_billing.access.principal import Principal
 from gateway.admission.controller import AdmittedRequest
 from gateway.answers.collection import collect_tokens
 from gateway.http.gateway import Gateway
-from gateway.http.job_submission import read_images, submit
+from gateway.http.job_submission import read_attachments, submit
 from gateway.jobs.job_builder import Origin, build_tokenisation_job, chat_prompt
 from gateway.openai.chat_completions import ChatCompletionRequest
 from router.messages import ChatPrompt, TokenisationPrompt, Tokenised
@@ -26,7 +26,7 @@ async def count_prompt_tokens(
     The route's dependency (`BodySecurity`) has counted the request against rate limits.
 
     Raises:
-        InvalidRequest: the model's workers do not tokenise, or an image can't be read.
+        InvalidRequest: the model's workers do not tokenise, or an image or a file can't be read.
         ModelNotFound, ModelUnavailable, BrokerDown, Overloaded, GenerationError: as for a chat completion.
     """
     prompt = await read_chat_prompt(request, gateway, caller, body)
@@ -37,14 +37,12 @@ async def count_prompt_tokens(
 async def read_chat_prompt(
     request: Request, gateway: Gateway, caller: Principal, body: ChatCompletionRequest
 ) -> ChatPrompt:
-    """Return the prompt of a chat completion with the files of its images, which are read.
+    """Return the prompt of a chat completion with its files and images, which are read.
 
     Raises:
-        InvalidRequest: the model reads no images, or an image can't be read; `param` names it.
-        ModelNotFound: the model is unknown, or the caller may not use it.
-        BlobsUnavailable, StoreUnavailable: a stored image can't be read now.
+        Exception: as `read_attachments` does.
     """
-    return chat_prompt(body, await read_images(request, gateway, caller, body))
+    return chat_prompt(*await read_attachments(request, gateway, caller, body))
 
 
 async def tokenise(

@@ -1,4 +1,4 @@
-"""Models of chat messages by role, with text and images; checks them and converts them to the form in jobs."""
+"""Models of chat messages by role, with text, images and files; checks them and converts them to the form in jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from gateway.openai.base import ApiModel, Ignored
 
 MAX_PARTS = 1024
-_UNSUPPORTED_PARTS = ("input_audio", "file", "input_text", "input_image", "video_url", "audio_url")
+_UNSUPPORTED_PARTS = ("input_audio", "input_text", "input_image", "video_url", "audio_url")
 
 Name = Annotated[str, StringConstraints(max_length=256)]
 
@@ -46,8 +46,10 @@ class ContentPart(ApiModel):
 def _check_text_part(part: ContentPart) -> None:
     if part.type in _UNSUPPORTED_PARTS:
         raise PydanticCustomError("unsupported_parameter", "content parts of this type are not supported")
-    if part.type == "image_url":
-        raise PydanticCustomError("unsupported_parameter", "only messages with the role 'user' can have images")
+    if part.type in ("image_url", "file"):
+        raise PydanticCustomError(
+            "unsupported_parameter", "only messages with the role 'user' can have images or files"
+        )
     if part.type not in ("text", "refusal"):
         raise PydanticCustomError("invalid_value", "the type of a content part must be 'text'")
     if (part.text if part.type == "text" else part.refusal) is None:
@@ -62,8 +64,26 @@ class ImageUrl(ApiModel):
     """The model's own image processor decides how many tokens an image has."""
 
 
+class FileContent(ApiModel):
+    """A file of the project by its id, or the content of a file in base64; its text becomes a part of the prompt."""
+
+    file_id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    file_data: Annotated[str, Field(min_length=1)] | None = None
+    """A data URL with base64, or base64 alone."""
+    filename: Annotated[str, StringConstraints(min_length=1, max_length=1024)] | None = None
+    """Name of the file, which the model reads too; default: the name that the file of the project has."""
+    detail: Ignored[Literal["auto", "low", "high"] | None] = None
+    """The text of a file has no resolution."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.file_id is None) is (self.file_data is None):
+            raise PydanticCustomError("missing_content", "a file needs either 'file_id' or 'file_data'")
+        return self
+
+
 class UserPart(ContentPart):
-    """A part of a user's message: text or an image."""
+    """A part of a user's message: text, an image or a file."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -74,17 +94,19 @@ class UserPart(ContentPart):
                     "properties": {"type": {"const": "image_url"}, "image_url": {"type": "object"}},
                     "required": ["image_url"],
                 },
+                {"properties": {"type": {"const": "file"}, "file": {"type": "object"}}, "required": ["file"]},
             ]
         }
     )
 
     image_url: ImageUrl | None = None
+    file: FileContent | None = None
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if self.type != "image_url":
+        if self.type not in ("image_url", "file"):
             _check_text_part(self)
-        elif self.image_url is None:
+        elif (self.image_url if self.type == "image_url" else self.file) is None:
             raise PydanticCustomError("invalid_value", "a content part must have the field that its type names")
         return self
 

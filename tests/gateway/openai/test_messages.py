@@ -29,6 +29,9 @@ def test_parts_are_joined_by_newlines() -> None:
         {"type": "input_audio", "input_audio": {}},
         {"type": "image_url"},
         {"type": "image_url", "image_url": {"url": ""}},
+        {"type": "file"},
+        {"type": "file", "file": {"filename": "a.txt"}},
+        {"type": "file", "file": {"file_id": "file-1", "file_data": "AA=="}},
         {"type": "text"},
         {"type": "text", "text": None},
     ],
@@ -58,9 +61,10 @@ def test_images_keep_their_places_between_the_texts() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"role": "system"}, {"role": "assistant"}, {"role": "tool", "tool_call_id": "1"}])
-def test_only_users_messages_have_images(fields: dict[str, str]) -> None:
-    with pytest.raises(ValidationError, match="role 'user'"):
-        read(content=[IMAGE], **fields)
+def test_only_users_messages_have_images_and_files(fields: dict[str, str]) -> None:
+    for part in (IMAGE, {"type": "file", "file": {"file_id": "file-1"}}):
+        with pytest.raises(ValidationError, match="role 'user'"):
+            read(content=[part], **fields)
 
 
 def test_an_assistants_message_is_not_empty() -> None:

@@ -1,0 +1,152 @@
+"""Reads the files of a chat completion, and puts their texts in their places: data URLs and files of the project.
+
+Nothing is fetched from other addresses, and nothing is parsed: a file is read if its bytes are text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import codecs
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from auth_billing.access.principal import Principal
+from gateway.errors import InvalidRequest
+from gateway.openai.chat_completions import ChatCompletionRequest
+from gateway.openai.messages import FileContent, Message, UserMessage, UserPart
+from stored_objects.errors import BlobNotFound
+from stored_objects.files import ProjectFiles, clean_name
+from stored_objects.records import ObjectOwner
+
+MAX_FILES = 16
+"""Most files of one request."""
+MAX_TOTAL_BYTES = 4 * 2**20
+"""Most bytes of the files of one request."""
+INLINE_BYTES = 64 * 1024
+"""More bytes are decoded in a thread, so that they do not block the event loop."""
+_DATA_URL = re.compile(r"data:[a-z0-9.+-]{1,64}/[a-z0-9.+-]{1,128}(?:;[a-z0-9-]{1,32}=[^;,]{1,64})*;base64,", re.I)
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+T = TypeVar("T")
+Result = TypeVar("Result")
+
+
+class _File(NamedTuple):
+    name: str
+    content: bytes
+
+
+class PromptFiles:
+    """Reads the files of requests, of which those by id belong to the caller's project."""
+
+    def __init__(self, files: ProjectFiles) -> None:
+        self._files = files
+
+    async def inlined(self, caller: Principal, body: ChatCompletionRequest) -> ChatCompletionRequest:
+        """Return a chat completion whose files are replaced by their texts, each with the file's name.
+
+        Raises:
+            InvalidRequest: a file is malformed, too large, no text or not the project's; `param` names its field.
+            BlobsUnavailable, StoreUnavailable: a stored file can't be read now.
+        """
+        files = [
+            (f"messages[{index}].content[{place}].file", file)
+            for index, message in enumerate(body.messages)
+            for place, part in enumerate(_parts(message))
+            if (file := _file_of(part)) is not None
+        ]
+        if not files:
+            return body
+        if len(files) > MAX_FILES:
+            raise _invalid(files[MAX_FILES][0], f"a request has {MAX_FILES} files at most")
+        left, texts = MAX_TOTAL_BYTES, []
+        for path, file in files:
+            read = await self._read(caller, path, file, left)
+            left -= len(read.content)
+            texts.append(await _text_of(path, read))
+        rest = iter(texts)
+        messages = [_with_texts(message, rest) for message in body.messages]
+        return body.model_copy(update={"messages": messages})
+
+    async def _read(self, caller: Principal, path: str, file: FileContent, left: int) -> _File:
+        if file.file_data is None:
+            return await self._stored(caller, path, file, left)
+        encoded = file.file_data
+        if (start := _DATA_URL.match(encoded[:512])) is not None:
+            encoded = encoded[start.end() :]
+        content = await _in_thread_if_long(len(encoded), _decoded, path, encoded)
+        if len(content) > left:
+            raise _too_large(path)
+        return _File(clean_name(file.filename or ""), content)
+
+    async def _stored(self, caller: Principal, path: str, file: FileContent, left: int) -> _File:
+        owner = ObjectOwner.of_project(caller.tenant, caller.project)
+        try:
+            stored = await self._files.find(owner, file.file_id or "")
+            if stored.size > left:
+                raise _too_large(path)
+            content = b"".join([chunk async for chunk in self._files.objects.stream(stored)])
+        except BlobNotFound as error:
+            raise _invalid(f"{path}.file_id", "there is no such file") from error
+        return _File(clean_name(file.filename) if file.filename else stored.name, content)
+
+
+def _parts(message: Message) -> Sequence[UserPart]:
+    """Return the parts of a message that can be files: those of a user's message."""
+    return () if not isinstance(message, UserMessage) or isinstance(message.content, str) else message.content
+
+
+def _file_of(part: UserPart) -> FileContent | None:
+    return part.file if part.type == "file" else None
+
+
+def _with_texts(message: Message, texts: Iterator[str]) -> Message:
+    """Return a message with the next ones of `texts` in place of its files."""
+    parts = _parts(message)
+    if all(_file_of(part) is None for part in parts):
+        return message
+    read = [part if _file_of(part) is None else UserPart(type="text", text=next(texts)) for part in parts]
+    return message.model_copy(update={"content": read})
+
+
+def _decoded(path: str, encoded: str) -> bytes:
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise _invalid(f"{path}.file_data", "it must be base64, or a data URL with base64") from error
+
+
+async def _text_of(path: str, file: _File) -> str:
+    text = await _in_thread_if_long(len(file.content), _text, path, file.content)
+    name = file.name.replace('"', "'")
+    return f'<file name="{name}">\n{text}\n</file>'
+
+
+def _text(path: str, content: bytes) -> str:
+    if content.startswith(b"%PDF-"):
+        raise _invalid(path, "PDF files are not read: send their text")
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if content.startswith(mark)), "utf-8")
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise _invalid(path, "it is no text file in UTF-8 or UTF-16") from error
+    if "\0" in text:
+        raise _invalid(path, "it is no text file: it has null characters")
+    return text.removeprefix("\ufeff")
+
+
+async def _in_thread_if_long(length: int, call: Callable[[str, T], Result], path: str, value: T) -> Result:
+    if length > INLINE_BYTES:
+        return await asyncio.to_thread(call, path, value)
+    return call(path, value)
+
+
+def _too_large(path: str) -> InvalidRequest:
+    return _invalid(path, f"the files of a request have {MAX_TOTAL_BYTES} bytes at most")
+
+
+def _invalid(path: str, reason: str) -> InvalidRequest:
+    return InvalidRequest(f"Invalid '{path}': {reason}.", param=path, code="invalid_value")

@@ -1,0 +1,119 @@
+"""Files of chat completions: their texts come into the prompt with their names, everything else is refused."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from auth_billing.access.principal import Principal
+from gateway.errors import InvalidRequest
+from gateway.jobs import prompt_files
+from gateway.jobs.prompt_files import PromptFiles
+from gateway.openai.chat_completions import ChatCompletionRequest
+from gateway.openai.messages import to_wire
+from stored_objects.files import ProjectFiles, Purpose, public_id
+from stored_objects.records import ObjectOwner
+from tests.fakes.stored_objects import stored_objects
+
+CALLER = Principal(key_id="key-1", tenant="tenant-1", cache_salt="salt", project="project-1")
+OWNER = ObjectOwner.of_project("tenant-1", "project-1")
+
+
+def encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def data_url(content: bytes, media_type: str = "text/plain") -> str:
+    return f"data:{media_type};base64,{encoded(content)}"
+
+
+class Reader:
+    """Reads the files of one user's message as the caller."""
+
+    def __init__(self) -> None:
+        self.files = ProjectFiles(stored_objects())
+
+    async def __call__(self, *files: dict[str, Any], after: str = "Summarise.") -> str:
+        parts = [*({"type": "file", "file": file} for file in files), {"type": "text", "text": after}]
+        messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}]
+        body = ChatCompletionRequest.parse({"model": "m", "messages": messages})
+        read = await PromptFiles(self.files).inlined(CALLER, body)
+        system, user = map(to_wire, read.messages)
+        assert system == {"role": "system", "content": "Be brief."}
+        text: str = user["content"]
+        return text
+
+    async def refused(self, *files: dict[str, Any], field: str = "") -> str:
+        with pytest.raises(InvalidRequest) as refused:
+            await self(*files)
+        assert refused.value.param == f"messages[1].content[{len(files) - 1}].file{field}"
+        return str(refused.value)
+
+    async def stored(self, content: bytes, owner: ObjectOwner = OWNER) -> str:
+        """Store a file of the project and return its id."""
+
+        async def chunks() -> Any:
+            yield content
+
+        async with self.files.pending(owner, len(content)) as reserved:
+            written = await self.files.objects.write(reserved, chunks())
+            await self.files.finish(written, reserved, name="notes.md", purpose=Purpose.USER_DATA, lifetime=None)
+        return public_id("file-", reserved.id)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["Łódź\n".encode(), b"\xef\xbb\xbf" + "Łódź\n".encode(), b"\xff\xfe" + "Łódź\n".encode("utf-16-le")],
+)
+async def test_the_text_of_a_file_comes_into_the_prompt_with_its_name(content: bytes) -> None:
+    read, expected = Reader(), '<file name="a b.txt">\nŁódź\n\n</file>\nSummarise.'
+    assert await read({"file_data": data_url(content), "filename": "../a b.txt"}) == expected
+    assert await read({"file_data": encoded(content), "filename": "a b.txt"}) == expected
+    typed = data_url(content, "text/x-any;charset=utf-8")
+    assert await read({"file_data": typed, "filename": 'a "b".txt'}) == expected.replace("a b", "a 'b'")
+
+
+async def test_files_of_the_project_are_read_by_their_ids_in_order() -> None:
+    read = Reader()
+    id = await read.stored(b"x = 1")
+    text = await read({"file_id": id}, {"file_data": encoded(b"y"), "filename": "y"}, {"file_id": id, "filename": "z"})
+    names = [("notes.md", "x = 1"), ("y", "y"), ("z", "x = 1")]
+    assert text == "\n".join([*(f'<file name="{name}">\n{of}\n</file>' for name, of in names), "Summarise."])
+
+
+@pytest.mark.parametrize("owner", [ObjectOwner.of_project("tenant-2", "project-1"), ObjectOwner("tenant-1", "key-1")])
+async def test_files_of_other_projects_are_not_found(owner: ObjectOwner) -> None:
+    read = Reader()
+    for id in (await read.stored(b"secret", owner), "file-", "file-../x", "blob_1"):
+        assert "there is no such file" in await read.refused({"file_id": id}, field=".file_id")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"%PDF-1.7\n...", "PDF files are not read"), (b"\x89PNG\r\n\x1a\n\xff", "no text"), (b"a\0b", "null characters")],
+)
+async def test_files_that_are_no_text_are_refused(content: bytes, reason: str) -> None:
+    assert reason in await Reader().refused({"file_data": encoded(content)})
+
+
+async def test_content_that_is_no_base64_is_refused() -> None:
+    for malformed in ("data:text/plain,hello", "https://example.org/a.txt", "a", data_url(b"a") + "!"):
+        assert "base64" in await Reader().refused({"file_data": malformed}, field=".file_data")
+
+
+async def test_number_and_bytes_of_all_files_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Reader()
+    monkeypatch.setattr(prompt_files, "MAX_FILES", 2)
+    monkeypatch.setattr(prompt_files, "MAX_TOTAL_BYTES", 10)
+    half = {"file_data": encoded(b"12345")}
+    assert (await read(half, half)).count("12345") == 2
+    assert "2 files at most" in await read.refused(half, half, half)
+    for second in ({"file_data": encoded(b"123456")}, {"file_id": await read.stored(b"123456")}):
+        assert "10 bytes at most" in await read.refused(half, second)
+
+
+async def test_a_large_file_is_read_like_a_small_one() -> None:
+    content = b"line\n" * (prompt_files.INLINE_BYTES // 4)
+    assert content.decode() in await Reader()({"file_data": encoded(content)})
