@@ -13,6 +13,7 @@ from typing import Any
 from proxy.catalogue import UpstreamSpec
 from proxy.errors import RequestRefused
 from router.messages import (
+    LARK_KEYWORD,
     ChatPrompt,
     EmbeddingPrompt,
     Grammar,
@@ -122,12 +123,20 @@ def _tools(prompt: ChatPrompt) -> dict[str, Any]:
     """Return the fields about tools. Of `allowed_tools`, only the allowed ones are sent, which all servers support."""
     choice = prompt.tool_choice
     tools = [tool for tool in prompt.tools or [] if not choice.names or tool["function"]["name"] in choice.names]
+    if any(map(_has_lark_text, tools)):
+        raise RequestRefused("Grammars of custom tools are not available for this model.", param="tools")
     body: dict[str, Any] = {"tools": tools, "tool_choice": choice.mode.value}
     if choice.mode is ToolMode.REQUIRED and len(choice.names) == 1:
         body["tool_choice"] = {"type": "function", "function": {"name": choice.names[0]}}
     if not choice.parallel:
         body["parallel_tool_calls"] = False
     return body
+
+
+def _has_lark_text(tool: dict[str, Any]) -> bool:
+    properties = tool["function"]["parameters"].get("properties")
+    schemas = properties.values() if isinstance(properties, dict) else ()
+    return any(isinstance(schema, dict) and LARK_KEYWORD in schema for schema in schemas)
 
 
 def _sampling(sampling: SamplingParams, limit_field: str, *, chat: bool) -> dict[str, Any]:

@@ -163,11 +163,12 @@ def _names(choice: ToolChoiceOption | None) -> list[str]:
 
 
 def tools_to_wire(tools: Sequence[FunctionTool]) -> list[dict[str, Any]]:
-    """Convert a request's tools to the form in jobs that chat templates read: fixed key order, always `parameters`."""
+    """Convert a request's tools to the form in jobs: fixed key order, always `parameters`, `strict` if it is true."""
     return [{"type": "function", "function": _function(tool.function)} for tool in tools]
 
 
 def _function(function: FunctionDefinition) -> dict[str, Any]:
     described = {} if function.description is None else {"description": function.description}
     parameters = function.parameters or {"type": "object", "properties": {}}
-    return {"name": function.name, **described, "parameters": parameters}
+    strict = {"strict": True} if function.strict else {}
+    return {"name": function.name, **described, "parameters": parameters, **strict}

@@ -15,6 +15,7 @@ import llguidance
 
 from inference_worker.errors import GrammarRejected, UnsupportedModel
 from inference_worker.structured.additional_properties import forbid_additional_properties
+from inference_worker.structured.json_text_grammar import expanded
 from inference_worker.structured.matcher import CompiledGrammar, Matcher, error_summary
 from inference_worker.structured.vocabulary import Vocabulary, trie
 from router.messages import Grammar, GrammarKind
@@ -103,7 +104,7 @@ def _rules(grammar: Grammar) -> str:
         case GrammarKind.CHOICE:
             return "start: " + " | ".join(json.dumps(choice, ensure_ascii=False) for choice in json.loads(source))
         case GrammarKind.LARK:
-            return source
+            return expanded(source)
 
 
 def _of_schema(schema: object) -> str:

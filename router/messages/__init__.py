@@ -30,6 +30,7 @@ from router.messages.control import (
     WorkerStatus,
 )
 from router.messages.job import (
+    LARK_KEYWORD,
     MAX_DEPTH,
     ChatPrompt,
     EmbeddingPrompt,

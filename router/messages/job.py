@@ -162,6 +162,10 @@ class TokenisationPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_onl
 Prompt = ChatPrompt | TextPrompt | TokenPrompt | EmbeddingPrompt | ImagePrompt | ScorePrompt | TokenisationPrompt
 
 
+LARK_KEYWORD = "x-lark"
+"""Keyword of the schema of a tool's only argument, a string, with the grammar in Lark's notation that it matches."""
+
+
 class GrammarKind(StrEnum):
     """Language of a grammar's source."""
 
@@ -228,6 +232,9 @@ class TextOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     """Strings that must not be generated, alone or after a space."""
     truncate_prompt_tokens: Annotated[int, msgspec.Meta(ge=-1)] | None = None
     """Number of the prompt's last tokens to keep; -1: as many as fit."""
+    drop_turns: bool = False
+    """Whether the oldest turns of a conversation without images that does not fit are left out, before its tokens are
+    truncated."""
     echo: bool = False
     """Whether the worker sends the prompt back (`PromptEcho`)."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.output_text import Release
 from inference_worker.worker.text.processor import ModelLimits, TextProcessor
 from router.messages import (
+    LARK_KEYWORD,
     ChatPrompt,
     Grammar,
     GrammarKind,
@@ -170,6 +172,28 @@ def test_a_strict_call_that_the_model_opens_is_valid(bench: Bench) -> None:
         assert said.finish == "length" or _all_valid(said)
     assert sum(said.finish != "length" for said in opened) >= 3
     assert free.text
+
+
+def test_the_input_of_a_custom_tool_matches_its_grammar_in_lark_s_notation(bench: Bench) -> None:
+    """A forced call, and one that the model goes on with after its opener."""
+    definition = 'start: QUOTED "\\n" SUM\nQUOTED: /"[^"\\n]{1,20}"/\nSUM: INT ("+" INT){0,3}\nINT: /[0-9]{1,3}/'
+    text = {"type": "string", LARK_KEYWORD: definition}
+    schema = {"type": "object", "properties": {"input": text}, "required": ["input"], "additionalProperties": False}
+    tools = [{"type": "function", "function": {"name": "calculate", "parameters": schema, "strict": True}}]
+    forced = job("lark", ToolChoice(mode=ToolMode.REQUIRED, parallel=False), n=3)
+    forced = msgspec.structs.replace(forced, prompt=msgspec.structs.replace(forced.prompt, tools=tools))
+    free = msgspec.structs.replace(
+        forced,
+        id="free",
+        prompt=msgspec.structs.replace(forced.prompt, tool_choice=ToolChoice()),
+        delivered=[bench.text.tokenizer.encode_inside("<tool_call>")] * 3,
+    )
+    said = bench.run([forced, free])
+    inputs = [
+        json.loads(arguments)["input"] for each in said for _, _, arguments in each.calls if each.finish != "length"
+    ]
+    assert len(inputs) >= 4
+    assert [each for each in inputs if not re.fullmatch(r'"[^"\n]{1,20}"\n\d{1,3}(\+\d{1,3}){0,3}', each)] == []
 
 
 def _all_valid(said: Said) -> bool:

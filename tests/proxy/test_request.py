@@ -11,6 +11,7 @@ from proxy.catalogue import UpstreamSpec
 from proxy.errors import RequestRefused
 from proxy.request import body_of, path_of
 from router.messages import (
+    LARK_KEYWORD,
     ChatPrompt,
     EmbeddingPrompt,
     Grammar,
@@ -128,6 +129,14 @@ def test_tools(choice: ToolChoice, sent: dict[str, Any]) -> None:
     assert body | {"tools": [each["function"]["name"] for each in body["tools"]]} == sent
 
 
+def test_a_tool_with_a_grammar_in_lark_s_notation_is_refused() -> None:
+    schema = {"type": "object", "properties": {"input": {"type": "string", LARK_KEYWORD: 'start: "a"'}}}
+    limited = {"type": "function", "function": {"name": "g", "parameters": schema}}
+    with pytest.raises(RequestRefused) as refused:
+        sent_fields(ChatPrompt(messages=[], tools=[limited]))
+    assert refused.value.param == "tools"
+
+
 def test_template_options_of_vllm() -> None:
     prompt = ChatPrompt(
         messages=[],
@@ -222,7 +231,8 @@ def test_every_field_of_a_job_is_translated_or_rejected() -> None:
         SamplingParams: "seed max_tokens default_max_tokens min_tokens temperature top_p top_k min_p presence_penalty "
         "frequency_penalty repetition_penalty logit_bias logprobs prompt_logprobs allowed_token_ids stop_token_ids "
         "ignore_eos",
-        TextOptions: "stop include_stop_str_in_output skip_special_tokens bad_words truncate_prompt_tokens echo",
+        TextOptions: "stop include_stop_str_in_output skip_special_tokens bad_words truncate_prompt_tokens "
+        "drop_turns echo",
         ChatPrompt: "messages images own_tool_call tools tool_choice add_generation_prompt continue_final_message "
         "template_kwargs reasoning_effort thinking_token_budget tools_off tools_allowed",
         TextPrompt: "text suffix",

@@ -1,7 +1,7 @@
 """Tools of a response and the choice among them, and their conversion to those of a chat completion.
 
 Function tools are those of chat completions in another shape. A custom tool is offered to the model as a function with
-one string, `input`; the text of a grammar in regular expressions limits that string. Source: `Tool`, `ToolChoiceParam`
+one string, `input`, which the grammar of its format limits. Source: `Tool`, `ToolChoiceParam`
 of OpenAI's specification.
 """
 
@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel
 from gateway.openai.json_schema import MAX_BYTES, check_pattern
 from gateway.openai.tools import MAX_TOOLS, ToolName
+from router.messages import LARK_KEYWORD
 
+MAX_DEFINITION = MAX_BYTES // 4
+"""Most characters of a grammar, which a schema carries with escapes."""
 Description = Annotated[str, StringConstraints(max_length=16_384)]
 
 
@@ -41,18 +44,23 @@ class TextFormat(ApiModel):
     type: Literal["text"]
 
 
-def _only_regex(syntax: str) -> str:
-    if syntax == "lark":
-        raise PydanticCustomError("unsupported_parameter", "inputs of tools have grammars of the syntax 'regex' only")
-    return syntax
-
-
 class GrammarFormat(ApiModel):
-    """Format of a custom tool's input: a regular expression. Grammars in Lark's notation are refused."""
+    """Format of a custom tool's input: a regular expression, or a context-free grammar in Lark's notation."""
 
     type: Literal["grammar"]
-    syntax: Annotated[Literal["regex", "lark"], AfterValidator(_only_regex)]
-    definition: Annotated[str, StringConstraints(min_length=1, max_length=MAX_BYTES), AfterValidator(check_pattern)]
+    syntax: Literal["regex", "lark"]
+    definition: Annotated[str, StringConstraints(min_length=1, max_length=MAX_DEFINITION)]
+
+    @field_validator("definition")
+    @classmethod
+    def _is_pattern(cls, definition: str, info: ValidationInfo) -> str:
+        return check_pattern(definition) if info.data.get("syntax") == "regex" else definition
+
+    def schema_keyword(self) -> dict[str, str]:
+        """Return the keyword of the input's schema by which the worker limits it."""
+        if self.syntax == "regex":
+            return {"pattern": f"^(?:{self.definition})$"}
+        return {LARK_KEYWORD: self.definition}
 
 
 def _kind(value: Any) -> Any:
@@ -81,7 +89,7 @@ class CustomTool(ApiModel):
         """Return the function that stands for the tool in a chat completion: its only argument is the input."""
         text: dict[str, Any] = {"type": "string"}
         if isinstance(self.format, GrammarFormat):
-            text["pattern"] = f"^(?:{self.format.definition})$"
+            text |= self.format.schema_keyword()
         schema = {"type": "object", "properties": {CUSTOM_INPUT: text}, "required": [CUSTOM_INPUT]}
         closed = {**schema, "additionalProperties": False}
         described = {} if self.description is None else {"description": self.description}

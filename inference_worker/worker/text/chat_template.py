@@ -28,7 +28,12 @@ import jinja2.sandbox
 from inference_worker.errors import PromptRejected, UnsupportedModel
 from inference_worker.tokenizer.control_tokens import MARKERS
 from inference_worker.worker.text.reasoning.markup import is_off, reasoning_markup, without_reasoning
-from inference_worker.worker.text.tool_calls.template_messages import Message, as_plain_messages, with_short_ids
+from inference_worker.worker.text.tool_calls.template_messages import (
+    Message,
+    as_plain_messages,
+    described,
+    with_short_ids,
+)
 from inference_worker.worker.text.tool_calls.tool_style import MarkupFamily, tool_style
 from router.messages import ChatPrompt, FailureCode, ToolMode
 
@@ -126,11 +131,11 @@ class ChatTemplate:
         """Return the messages and tools to render, in the form that the template expects."""
         if not self.tool_style.in_template:
             # Leave out tools that must not be called: such a model was not trained to ignore them.
-            tools = prompt.tools if prompt.tool_choice.mode is not ToolMode.NONE else None
-            return as_plain_messages(messages, tools or []), None
+            tools = described(prompt.tools or []) if prompt.tool_choice.mode is not ToolMode.NONE else []
+            return as_plain_messages(messages, tools), None
         if self.tool_style.family is MarkupFamily.MISTRAL:
             messages = with_short_ids(messages)
-        return messages, prompt.tools or None
+        return messages, described(prompt.tools or []) or None
 
     def _effort(self, prompt: ChatPrompt) -> dict[str, str | int | float | bool | None]:
         """Return the template variables for the effort and budget of reasoning, as far as the template has them."""

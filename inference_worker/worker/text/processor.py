@@ -24,6 +24,7 @@ from inference_worker.tokenizer.control_tokens import strings, unused_marker
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.tokenizer.tokenizer_files import TextFiles
 from inference_worker.worker.text.chat_template import ChatTemplate, flatten
+from inference_worker.worker.text.conversation_truncation import shortened_ids
 from inference_worker.worker.text.fill_in_middle import fill_in_ids
 from inference_worker.worker.text.output_text import OutputText
 from inference_worker.worker.text.prompt_bounds import prompt_bounds
@@ -274,6 +275,9 @@ class TextProcessor:
             raise PromptRejected("This model draws no images.", "model")
         if not isinstance(prompt, ChatPrompt):
             raise PromptRejected("This model does not score.", "model")
+        if job.text.drop_turns:
+            space = limits.max_model_len - _tokens_wanted(job)
+            return shortened_ids(prompt, partial(self._conversation_ids, job=job, limits=limits), space)
         return self._with_images(self._conversation_ids(prompt, job, limits), images)
 
     def _text_ids(self, prompt: TextPrompt) -> list[int]:

@@ -158,7 +158,7 @@ async def test_tools_and_tool_choice_reach_the_worker(
     assert isinstance(prompt, ChatPrompt)
     assert prompt.tool_choice == choice
     assert prompt.tools == [
-        {"type": "function", "function": {"name": "f", "description": "d", "parameters": CITY}},
+        {"type": "function", "function": {"name": "f", "description": "d", "parameters": CITY, "strict": True}},
         {"type": "function", "function": {"name": "g", "parameters": {"type": "object", "properties": {}}}},
     ]
 

@@ -1,4 +1,4 @@
-"""Builds JSON grammars of tool calls: calls that are forced, or calls beside an answer in a response format.
+"""Builds grammars of tool calls in JSON: calls that are forced, or calls beside an answer in a response format.
 
 They do not depend on the markup that the model was trained to write calls in.
 
@@ -16,6 +16,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inference_worker.errors import PromptRejected
+from inference_worker.worker.text.tool_calls.call_rules import (
+    SPACE,
+    arguments_rules,
+    call_rule,
+    has_lark_text,
+)
 from router.messages import Grammar, GrammarKind
 
 Schema = dict[str, Any]
@@ -38,6 +44,8 @@ def calls_grammar(tools: Sequence[Mapping[str, Any]], *, parallel: bool) -> Gram
 
     A call's arguments match the schema of its tool.
     """
+    if any(map(has_lark_text, tools)):
+        return _lark_grammar(tools, parallel=parallel)
     definitions: Schema = {}
     call = _call(tools, definitions)
     return _grammar(_list_of(call) if parallel else call, definitions, "tools")
@@ -47,8 +55,11 @@ def calls_or_response_grammar(tools: Sequence[Mapping[str, Any]], response: Gram
     """Build the grammar of either calls of `tools`, as `calls_grammar`, or text that matches the client's `response`.
 
     Raises:
-        PromptRejected: `response` is not a grammar of JSON.
+        PromptRejected: `response` is not a grammar of JSON, or a tool has a grammar in Lark's notation.
     """
+    if any(map(has_lark_text, tools)):
+        message = f"'{response.param}' can't be combined with tools that have a grammar in Lark's notation"
+        raise PromptRejected(f"{message}, unless 'tool_choice' is 'none' or 'required'.", response.param)
     definitions: Schema = {}
     call = _call(tools, definitions)
     definitions["response"] = _relocated(_response_schema(response), "#/$defs/response")
@@ -96,6 +107,16 @@ def _list_of(call: Schema) -> Schema:
 def _grammar(schema: Schema, definitions: Schema, param: str) -> Grammar:
     source = json.dumps({**schema, "$defs": definitions}, ensure_ascii=False)
     return Grammar(kind=GrammarKind.JSON_SCHEMA, source=source, param=param)
+
+
+def _lark_grammar(tools: Sequence[Mapping[str, Any]], *, parallel: bool) -> Grammar:
+    """Return the grammar in Lark's notation of what `calls_grammar` describes."""
+    functions = [tool["function"] for tool in tools]
+    calls = " | ".join(call_rule(number, function, SPACE) for number, function in enumerate(functions))
+    several = f"/{SPACE}\\[/ call (/{SPACE},/ call){{0,{MAX_CALLS - 1}}} /{SPACE}\\]/"
+    start = several if parallel else "call"
+    lines = [f"start: {start}", f"call: {calls}", *arguments_rules(functions, forced=True)]
+    return Grammar(kind=GrammarKind.LARK, source="\n".join(lines), param="tools")
 
 
 def _relocated(schema: Any, pointer: str) -> Any:

@@ -7,21 +7,16 @@ at the beginning of the message. From there on the grammar enforces the call as 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from inference_worker.structured.additional_properties import forbid_additional_properties
-from inference_worker.structured.compiler import JSON_OPTIONS
+from inference_worker.worker.text.tool_calls.call_rules import SPACE, arguments_rules, call_rule, escaped
 from inference_worker.worker.text.tool_calls.markup import Markup
 from router.messages import Grammar, GrammarKind
 
-_SPACE = r"(?: |\n[ \t]{0,40})?"
-"""White space between two JSON tokens, bounded as in JSON answers."""
 _TEXT = r"(?s:.*)"
 _BARE_OPENING = r'[ \t\r\n]*(?:\[[ \t\r\n]*)?\{[ \t\r\n]*"(?:(?:name|arguments|parameters|id|type)"|[^"\\]*\\)'
 """Beginning of a message that is a call: its first key. An escape in the key counts, because it may spell one."""
-_ANY_OBJECT: dict[str, Any] = {"type": "object"}
 
 
 def strict_calls_grammar(
@@ -64,10 +59,7 @@ class _Rules:
         yield f"TEXT: /{_TEXT}/"
         yield from self._opened("", "")
         yield from self._calls("calls")
-        yield f"END: /{_SPACE}\\}}/"
-        for number, function in enumerate(self._functions):
-            schema = {**_ANY_OBJECT, **function["parameters"]} if function.get("strict") else _ANY_OBJECT
-            yield f"arguments{number}: %json {_schema(schema)}"
+        yield from arguments_rules(self._functions)
 
     def _opened(self, prefix: str, condition: str) -> Iterator[str]:
         """Yield the rules of text up to and including the opener, as text or control token, and the calls after it."""
@@ -75,55 +67,45 @@ class _Rules:
         closer = f" {self._closer()}" if self._markup.closer else ""
         heads = [f"{prefix}text_opener"]
         yield f"{prefix}text_opener[lazy]: {prefix.upper()}OPENER"
-        yield f"{prefix.upper()}OPENER: /{_TEXT}{_escaped(opener)}/{condition}"
+        yield f"{prefix.upper()}OPENER: /{_TEXT}{escaped(opener)}/{condition}"
         if opener in self._controls:
             heads.append(f"{prefix.upper()}TEXT <[{self._controls[opener]}]>")
         yield f"{prefix}opened: ({' | '.join(heads)}) calls{closer}"
 
     def _closer(self) -> str:
         closer = self._markup.closer
-        written = [f"/{_SPACE}{_escaped(closer)}/"]
+        written = [f"/{SPACE}{escaped(closer)}/"]
         if closer in self._controls:
-            written.append(f"/{_SPACE}/ <[{self._controls[closer]}]>")
+            written.append(f"/{SPACE}/ <[{self._controls[closer]}]>")
         return f"({' | '.join(written)})"
 
     def _calls(self, rule: str) -> Iterator[str]:
         """Yield the rules of the calls after an opener: objects, a list of objects, or names with arguments."""
         call, item, listed = f"{rule}_call", f"{rule}_item", f"{rule}_list"
         separator = self._markup.separator
-        repeated = f" (/{_SPACE}{_escaped(separator)}/ {call})*" if separator and self._parallel else ""
-        kinds = [call + repeated, f"{listed} /{_SPACE}\\]/"]
+        repeated = f" (/{SPACE}{escaped(separator)}/ {call})*" if separator and self._parallel else ""
+        kinds = [call + repeated, f"{listed} /{SPACE}\\]/"]
         if self._markup.named:
             kinds.append(f"{rule}_named")
             yield f"{rule}_named: " + " | ".join(self._named(number) for number in self._numbers())
         yield f"{rule}: " + " | ".join(kinds)
-        yield f"{call}: " + " | ".join(self._object(number, _SPACE) for number in self._numbers())
-        more = f" (/{_SPACE},/ {item})*" if self._parallel else ""
-        opening = rf"{_SPACE}\[{_SPACE}"
+        yield f"{call}: " + " | ".join(self._object(number, SPACE) for number in self._numbers())
+        more = f" (/{SPACE},/ {item})*" if self._parallel else ""
+        opening = rf"{SPACE}\[{SPACE}"
         yield f"{listed}: ({' | '.join(self._object(number, opening) for number in self._numbers())}){more}"
         if more:
-            yield f"{item}: " + " | ".join(self._object(number, _SPACE) for number in self._numbers())
+            yield f"{item}: " + " | ".join(self._object(number, SPACE) for number in self._numbers())
 
     def _numbers(self) -> range:
         return range(len(self._functions))
 
     def _object(self, number: int, before: str) -> str:
-        name, colon = _escaped(self._functions[number]["name"]), f"{_SPACE}:{_SPACE}"
-        head = rf'{before}\{{{_SPACE}"name"{colon}"{name}"{_SPACE},{_SPACE}"(?:arguments|parameters)"{colon}'
-        return f"/{head}/ arguments{number} END"
+        return call_rule(number, self._functions[number], before)
 
     def _named(self, number: int) -> str:
-        name = f"/{_SPACE}{_escaped(self._functions[number]['name'])}/"
+        name = f"/{SPACE}{escaped(self._functions[number]['name'])}/"
         call_id = f"({self._marker('[CALL_ID]')} /[a-zA-Z0-9]{{1,32}}/)?"
-        return f"{name} {call_id} {self._marker('[ARGS]')} /{_SPACE}/ arguments{number}"
+        return f"{name} {call_id} {self._marker('[ARGS]')} /{SPACE}/ arguments{number}"
 
     def _marker(self, text: str) -> str:
         return f"<[{self._controls[text]}]>" if text in self._controls else json.dumps(text)
-
-
-def _schema(schema: Mapping[str, Any]) -> str:
-    return json.dumps({**forbid_additional_properties(dict(schema)), "x-guidance": JSON_OPTIONS})
-
-
-def _escaped(text: str) -> str:
-    return re.escape(text).replace("/", r"\/").replace("\\-", "-").replace("\\<", "<").replace("\\>", ">")

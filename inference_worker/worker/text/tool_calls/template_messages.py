@@ -83,6 +83,15 @@ def _short(id_: str) -> str:
     return hashlib.sha256(id_.encode()).hexdigest()[:MISTRAL_ID_LENGTH]
 
 
+def described(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return tools as models read them: without `strict`, which is about the grammar of calls."""
+    return [{**tool, "function": _without_strict(tool["function"])} for tool in tools]
+
+
+def _without_strict(function: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in function.items() if name != "strict"}
+
+
 def as_plain_messages(messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> list[Message]:
     """Return a conversation with tools, calls and results as Hermes markup text, for chat templates without tools."""
     plain: list[Message] = []

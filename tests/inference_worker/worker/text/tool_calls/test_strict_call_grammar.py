@@ -43,9 +43,11 @@ def tool(name: str, parameters: dict[str, Any], *, strict: bool) -> dict[str, An
 TOOLS = [tool("weather", WEATHER, strict=True), tool("loose", WEATHER, strict=False)]
 
 
-def grammar(family: MarkupFamily, tools: list[dict[str, Any]] = TOOLS, **choice: Any) -> Grammar | None:
+def grammar(
+    family: MarkupFamily, tools: list[dict[str, Any]] = TOOLS, response: Grammar | None = None, **choice: Any
+) -> Grammar | None:
     prompt = ChatPrompt(messages=[], tools=tools, tool_choice=ToolChoice(**choice))
-    return output_grammar(prompt, None, ToolStyle(family, in_template=True), CONTROLS)
+    return output_grammar(prompt, response, ToolStyle(family, in_template=True), CONTROLS)
 
 
 def ids(text: str, *, controls: bool) -> Iterator[int]:

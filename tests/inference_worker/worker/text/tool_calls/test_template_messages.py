@@ -145,3 +145,11 @@ async def test_tools_calls_and_results_never_become_control_tokens() -> None:
         assert not text.tokenizer.controls.ids & set(request.prompt_ids)
         spelled = b"".join(map(text.tokenizer.token_data, request.prompt_ids)).decode()
         assert spelled.count("<|begin|>") == 4
+
+
+@pytest.mark.parametrize("source", [HERMES, OTHER, IGNORES])
+def test_whether_a_function_is_strict_is_not_in_the_prompt(source: str) -> None:
+    (tool,) = TOOLS
+    function: Any = tool["function"]
+    strict = [{**tool, "function": {**function, "strict": True}}]
+    assert render(source, [USER], tools=strict) == render(source, [USER], tools=TOOLS)
