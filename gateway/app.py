@@ -33,6 +33,7 @@ from gateway.answers.responses.background import BackgroundResponses, Background
 from gateway.answers.stored_completions import CompletionStorage
 from gateway.batches.batch_run import RunContext
 from gateway.batches.runner import BatchRunner
+from gateway.content_cipher import ContentCipher
 from gateway.http import error_handlers
 from gateway.http.authentication import unprotected_routes
 from gateway.http.cors import ApiCors
@@ -106,6 +107,7 @@ class GatewayServices:
     limits: RateLimiter
     objects: StoredObjects
     addresses: AddressSigner
+    contents: ContentCipher
     documents: StoredDocuments
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
     timings: Timings = field(default_factory=Timings)
@@ -207,6 +209,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         files=project_files,
         uploads=Uploads(project_files),
         addresses=services.addresses,
+        contents=services.contents,
         documents=services.documents,
         completion_storage=CompletionStorage(services.documents.completions),
         responses=StoredResponses(services.documents.responses),

@@ -23,6 +23,7 @@ from gateway.openai.completions import CompletionRequest
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.images import ImageRequest
 from gateway.openai.moderations import ModerationRequest
+from gateway.openai.responses.compaction import CompactionRequest
 from gateway.openai.responses.conversations import ConversationCreate, ConversationItemsCreate, ConversationUpdate
 from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
@@ -87,6 +88,7 @@ CurrentGateway = Annotated[Gateway, Depends(_current_gateway)]
 _chat_security = BodySecurity(Scope.CHAT_COMPLETIONS, ChatCompletionRequest)
 _response_security = BodySecurity(Scope.CHAT_COMPLETIONS, ResponseRequest)
 _input_tokens_security = BodySecurity(Scope.CHAT_COMPLETIONS, InputTokensRequest)
+_compaction_security = BodySecurity(Scope.CHAT_COMPLETIONS, CompactionRequest)
 _completion_security = BodySecurity(Scope.COMPLETIONS, CompletionRequest)
 _embedding_security = BodySecurity(Scope.EMBEDDINGS, EmbeddingRequest)
 _image_security = BodySecurity(Scope.IMAGES, ImageRequest)
@@ -105,6 +107,7 @@ AuthorisedCompletionUpdate = Annotated[
     AuthorisedRequest[StoredChatCompletionUpdate], Security(_completion_update_security)
 ]
 AuthorisedInputTokens = Annotated[AuthorisedRequest[InputTokensRequest], Security(_input_tokens_security)]
+AuthorisedCompaction = Annotated[AuthorisedRequest[CompactionRequest], Security(_compaction_security)]
 AuthorisedCompletion = Annotated[AuthorisedRequest[CompletionRequest], Security(_completion_security)]
 AuthorisedEmbeddings = Annotated[AuthorisedRequest[EmbeddingRequest], Security(_embedding_security)]
 AuthorisedImages = Annotated[AuthorisedRequest[ImageRequest], Security(_image_security)]

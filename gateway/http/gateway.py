@@ -18,6 +18,7 @@ from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
 from gateway.answers.responses.background import BackgroundResponses
 from gateway.answers.stored_completions import CompletionStorage
+from gateway.content_cipher import ContentCipher
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.gateway_billing import GatewayBilling
 from gateway.jobs.submission import JobSubmission
@@ -63,6 +64,7 @@ class Gateway:
     files: ProjectFiles
     uploads: Uploads
     addresses: AddressSigner
+    contents: ContentCipher
     documents: StoredDocuments
     completion_storage: CompletionStorage
     responses: StoredResponses

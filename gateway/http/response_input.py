@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from auth_billing.access.principal import Principal
 from gateway.errors import InvalidRequest
 from gateway.http.gateway import Gateway
+from gateway.openai.responses.encrypted_items import decrypted
 from gateway.openai.responses.items import InputItem, ItemReference
-from gateway.openai.responses.request import PromptFields
+from gateway.openai.responses.request import ContextFields
 from gateway.openai.responses.response import OPEN_STATUSES
 from gateway.openai.responses.stored_items import from_stored
 from gateway.openai.responses.translation import input_items, param_of, renamed
@@ -27,6 +28,8 @@ MAX_REFERENCES = 128
 """Most stored items that an input may refer to."""
 INLINE_ITEMS = 256
 """More items are read in a thread, so that they do not block the event loop."""
+INLINE_CHARACTERS = 256 * 1024
+"""More characters of encrypted contents are decrypted in a thread."""
 
 
 @dataclass(frozen=True)
@@ -37,20 +40,16 @@ class ResponseInput:
     own: list[InputItem]
     conversation: ProjectDocument | None = None
     """The conversation that the response belongs to."""
-    continued: Sequence[InputItem] = ()
-    """Items of that conversation or of those responses, in order."""
-
-    @property
-    def items(self) -> list[InputItem]:
-        """All items, of the context and its own, in order."""
-        return [*self.continued, *self.own]
+    items: list[InputItem] = field(default_factory=list)
+    """All items, of the conversation or the responses and its own, in order, with encrypted contents decrypted."""
 
 
-async def read_input(gateway: Gateway, caller: Principal, body: PromptFields) -> ResponseInput:
+async def read_input(gateway: Gateway, caller: Principal, body: ContextFields) -> ResponseInput:
     """Return the input of a response that `caller` requests.
 
     Raises:
-        InvalidRequest: The previous response or an item that the input refers to is not stored, or too long a context.
+        InvalidRequest: The previous response or an item that the input refers to is not stored, too long a context, or
+            encrypted content that this installation did not encrypt for the caller's project.
         DocumentNotFound: The conversation is not stored.
         StoreUnavailable: The context can't be read now.
     """
@@ -68,14 +67,16 @@ async def read_input(gateway: Gateway, caller: Principal, body: PromptFields) ->
         raise InvalidRequest("The previous response is not finished.", param="previous_response_id")
     own = await _resolved(gateway, caller, input_items(body))
     if body.conversation_id is None:
-        return ResponseInput(context, own, None, await _read([item for each in context for item in each.all_items]))
+        earlier = await _read([item for each in context for item in each.all_items])
+        return ResponseInput(context, own, None, await _decrypted(gateway, caller, [*earlier, *own]))
     conversation = await gateway.conversations.find(ProjectOwner.of(caller), body.conversation_id)
     try:
         items = await gateway.conversations.items(conversation)
     except ContextTooLarge as error:
         message = f"The conversation is too long: {error}."
         raise InvalidRequest(message, param="conversation", code="context_length_exceeded") from error
-    return ResponseInput(context, own, conversation, await _read(items))
+    continued = [*await _read(items), *own]
+    return ResponseInput(context, own, conversation, await _decrypted(gateway, caller, continued))
 
 
 @contextmanager
@@ -94,6 +95,14 @@ async def _read(items: Sequence[Item]) -> list[InputItem]:
     if len(items) <= INLINE_ITEMS:
         return from_stored(items)
     return await asyncio.to_thread(from_stored, items)
+
+
+async def _decrypted(gateway: Gateway, caller: Principal, items: list[InputItem]) -> list[InputItem]:
+    size = sum(len(getattr(item, "encrypted_content", None) or "") for item in items)
+    if not size:
+        return items
+    arguments = gateway.contents, ProjectOwner.of(caller), items
+    return decrypted(*arguments) if size <= INLINE_CHARACTERS else await asyncio.to_thread(decrypted, *arguments)
 
 
 async def _resolved(gateway: Gateway, caller: Principal, items: list[InputItem]) -> list[InputItem]:

@@ -20,6 +20,7 @@ from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.files import FileCreate, UploadComplete, UploadCreate
 from gateway.openai.images import ImageRequest
 from gateway.openai.moderations import ModerationRequest
+from gateway.openai.responses.compaction import CompactionRequest
 from gateway.openai.responses.conversations import ConversationCreate, ConversationItemsCreate, ConversationUpdate
 from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
@@ -31,6 +32,7 @@ ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/chat/completions/{completion_id}": StoredChatCompletionUpdate,
     "/v1/responses": ResponseRequest,
     "/v1/responses/input_tokens": InputTokensRequest,
+    "/v1/responses/compact": CompactionRequest,
     "/v1/conversations": ConversationCreate,
     "/v1/conversations/{conversation_id}": ConversationUpdate,
     "/v1/conversations/{conversation_id}/items": ConversationItemsCreate,
@@ -68,7 +70,8 @@ count the answer alone. Steps of earlier turns that a client sends back are igno
 nothing is fetched from other addresses ([prompt-images.md](prompt-images.md)).
 
 **Files** and uploads in parts are described in [files.md](files.md); the form of `POST /v1/files` has the file in its
-field `file`.
+field `file`. Text files can be parts of users' messages (`file`, in responses `input_file`)
+([files.md](files.md#files-in-prompts)).
 
 `/v1/responses` is described in [responses.md](responses.md).
 

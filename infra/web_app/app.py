@@ -25,6 +25,7 @@ from chat_ui.http.page import create_app as create_page
 from chat_ui.services import ChatServices
 from chat_ui.settings import ChatSettings, OidcSettings
 from gateway.app import GatewayServices, create_app
+from gateway.content_cipher import ContentCipher, content_key
 from gateway.http.gateway import Gateway
 from gateway.http.server import serve_app
 from gateway.settings import GatewaySettings
@@ -59,6 +60,7 @@ def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings)
         access.rate_limiter(settings.gateway_id, settings.default_limits),
         objects,
         AddressSigner(address_key(access.pepper)),
+        ContentCipher(content_key(access.pepper)),
         stored_documents(environment.load(DocumentSettings), access.connection, objects.quotas),
         metrics=registry,
         timings=access.timings,

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
+from gateway.content_cipher import ContentCipher, content_key
 from stored_objects.addresses import AddressSigner, address_key
 from stored_objects.blobs import Blobs
 from stored_objects.documents.project_documents import StoredDocuments
@@ -20,6 +21,7 @@ from tests.fakes.byte_counts import MIB, DictByteCounts
 from tests.fakes.project_documents import stored_documents
 
 ADDRESS_KEY = address_key(b"pepper of the tests" * 2)
+CONTENT_KEY = content_key(b"pepper of the tests" * 2)
 
 
 class DictObjectStore:
@@ -148,6 +150,7 @@ def stored_objects(
 
 def object_services(
     documents: StoredDocuments | None = None, clock: Callable[[], float] = time.time
-) -> tuple[StoredObjects, AddressSigner, StoredDocuments]:
-    """Stored objects in memory, the signer of their addresses, and project documents, for `GatewayServices`."""
-    return stored_objects(clock=clock), AddressSigner(ADDRESS_KEY, clock), documents or stored_documents(clock)
+) -> tuple[StoredObjects, AddressSigner, ContentCipher, StoredDocuments]:
+    """Stored objects in memory, a signer of addresses, a cipher and project documents, for `GatewayServices`."""
+    signer, cipher = AddressSigner(ADDRESS_KEY, clock), ContentCipher(CONTENT_KEY)
+    return stored_objects(clock=clock), signer, cipher, documents or stored_documents(clock)

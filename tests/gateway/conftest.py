@@ -210,7 +210,8 @@ async def gateway_beside(first: Stage, **settings: Any) -> AsyncIterator[tuple[G
     limits = rate_limiter(set_to.default_limits, first.buckets)
     keys, administration = IdempotencyKeys(first.idempotency), first.organisation.administration
     accounts, billing = first.accounts, first.billing
-    objects = first.gateway.objects, first.gateway.addresses, first.gateway.documents
+    own = first.gateway
+    objects = own.objects, own.addresses, own.contents, own.documents
     services = GatewayServices(bus, accounts, billing, keys, administration, limits, *objects, timings=QUICK)
     app = create_app(services, set_to)
     async with AsyncExitStack() as stack:

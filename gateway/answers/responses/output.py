@@ -59,8 +59,15 @@ class ResponseOutput:
         first_item: int = 0,
         custom_tools: frozenset[str] = frozenset(),
         summarises: bool = False,
+        encrypt: Callable[[str], str] | None = None,
     ) -> None:
-        """`first_item`: number of the first output item; `summarises`: whether reasoning is sent as a summary."""
+        """Create an output without items.
+
+        Args:
+            first_item: number of the first output item.
+            summarises: whether reasoning is sent as a summary.
+            encrypt: encrypts reasoning for its item; `None`: it is not sent in that form.
+        """
         self.items: list[dict[str, Any]] = []
         self.steps: list[dict[str, Any]] = []
         """The ended steps before the answer."""
@@ -70,6 +77,7 @@ class ResponseOutput:
         self._first_item = first_item
         self._custom_tools = custom_tools
         self._summarises = summarises
+        self._encrypt = encrypt
         self._open: _OpenItem | None = None
         self._unplaced: list[dict[str, Any]] = []
         """Log probabilities of tokens whose text is not safe to show yet."""
@@ -105,6 +113,8 @@ class ResponseOutput:
             yield {"type": "response.custom_tool_call_input.delta", **current.place, "delta": rest}
         self._open = None
         yield from _ENDS[current.item["type"]](current, self._summarises)
+        if self._encrypt is not None and current.key == "reasoning":
+            current.item["encrypted_content"] = self._encrypt(current.text)
         current.item["status"] = "incomplete" if incomplete else "completed"
         yield {"type": "response.output_item.done", "output_index": current.index, "item": current.item}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,6 +15,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from auth_billing.access.principal import Principal
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.idempotency import KeyedRequest
+from gateway.answers.collection import collect
 from gateway.answers.event_frames import PING
 from gateway.answers.idempotency import REQUEST_KEY
 from gateway.answers.responses.answer import response_frames, whole_response
@@ -21,11 +24,18 @@ from gateway.answers.responses.background_reader import BackgroundReader
 from gateway.answers.responses.events import ResponseEvents
 from gateway.answers.responses.output import ResponseOutput
 from gateway.answers.responses.repeated_request import repeated_response
-from gateway.answers.responses.response_object import ResponseObject
+from gateway.answers.responses.response_object import ResponseObject, response_usage
+from gateway.content_cipher import ContentKind
 from gateway.errors import InvalidRequest
 from gateway.http import rate_limits
 from gateway.http.api_documentation import document_route
-from gateway.http.dependencies import AuthorisedInputTokens, AuthorisedResponse, ChatCaller, CurrentGateway
+from gateway.http.dependencies import (
+    AuthorisedCompaction,
+    AuthorisedInputTokens,
+    AuthorisedResponse,
+    ChatCaller,
+    CurrentGateway,
+)
 from gateway.http.dialect import OPENAI
 from gateway.http.document_pages import object_response
 from gateway.http.gateway import Gateway
@@ -38,6 +48,7 @@ from gateway.http.routes.blobs import address_of
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream, SharedEventStream
 from gateway.http.tokenisation import count_prompt_tokens
+from gateway.openai.responses.compaction import CompactedResponse, Compaction, CompactionRequest
 from gateway.openai.responses.queries import InputItemQuery, ResponseQuery
 from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
 from gateway.openai.responses.response import (
@@ -83,7 +94,7 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
         chat = to_chat(body, given.items)
         max_seconds = gateway.settings.max_background_seconds if body.background else None
         admitted, job = await admit_chat(request, gateway, caller, chat, max_seconds=max_seconds)
-        job = _named(job, job_id or response_id)
+        job = _of_response(job, job_id or response_id, body)
         response = ResponseObject.of(response_id, body, model=admitted.model.name, service_class=admitted.service_class)
         if body.background:
             queued = StoredResponse(
@@ -99,6 +110,7 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
             first_item=len(given.own),
             custom_tools=custom_names(body.offered_tools),
             summarises=body.summarises,
+            encrypt=_encryption(gateway, caller, ContentKind.REASONING) if body.includes_encrypted_reasoning else None,
         )
         events = ResponseEvents(response, output)
         keep = partial(_keep, gateway, ProjectOwner.of(caller) if body.stores else None, given)
@@ -117,6 +129,34 @@ async def count_input_tokens(request: Request, authorised: AuthorisedInputTokens
         given = await read_input(gateway, caller, body)
         count = await count_prompt_tokens(request, gateway, caller, to_chat(body, given.items))
     return json_response(InputTokens(input_tokens=count))
+
+
+@router.post("/v1/responses/compact", **document_route(CompactedResponse, body=CompactionRequest))
+async def compact_response(request: Request, authorised: AuthorisedCompaction) -> Response:
+    """Have the model summarise a context; return the items that stand for it in the input of later requests.
+
+    Answers `POST /v1/responses/compact`.
+    """
+    caller, body, gateway = authorised
+    with response_fields():
+        given = await read_input(gateway, caller, body)
+        compaction = Compaction(given.items)
+        admitted, job = await admit_chat(request, gateway, caller, compaction.summary_request(body))
+        async with submit(request, gateway, admitted, [job], streamed=False) as generation:
+            (summary,) = await collect(generation)
+            usage = response_usage(generation.usage, generation.parts)
+    if not (text := "".join(summary.text).strip()):
+        raise InvalidRequest("The model wrote no summary of this context.", param="model", code="compaction_failed")
+    response_id = f"resp_{uuid.uuid4().hex}"
+    encrypted = _encryption(gateway, caller, ContentKind.SUMMARY)(text)
+    compacted = {
+        "id": response_id,
+        "object": "response.compaction",
+        "created_at": int(time.time()),
+        "output": compaction.output(response_id, encrypted),
+        "usage": usage,
+    }
+    return object_response(compacted)
 
 
 @router.get("/v1/responses/{response_id}", **document_route(ModelResponse, query=ResponseQuery))
@@ -178,6 +218,10 @@ async def list_input_items(
     return json_response(page_of(InputItemList, items if query.order == "asc" else items[::-1], query))
 
 
+def _encryption(gateway: Gateway, caller: Principal, kind: ContentKind) -> Callable[[str], str]:
+    return partial(gateway.contents.encrypt, ProjectOwner.of(caller), kind)
+
+
 def _reader(request: Request, gateway: Gateway, caller: Principal) -> BackgroundReader:
     return BackgroundReader(
         gateway.background, gateway.responses, ProjectOwner.of(caller), partial(address_of, request)
@@ -237,7 +281,8 @@ async def _append(
         _log.warning("a conversation was not continued", conversation=conversation.id, reason=str(error))
 
 
-def _named(job: Job, job_id: str) -> Job:
-    """Return the job with the id of its response, and with a grammar from the response's field."""
+def _of_response(job: Job, job_id: str, body: ResponseRequest) -> Job:
+    """Return the job with what chat completions don't have: the response's id, the field of its grammar, truncation."""
     grammar = job.grammar and msgspec.structs.replace(job.grammar, param="text.format")
-    return msgspec.structs.replace(job, id=job_id, grammar=grammar)
+    text = msgspec.structs.replace(job.text, drop_turns=body.truncation == "auto")
+    return msgspec.structs.replace(job, id=job_id, grammar=grammar, text=text)

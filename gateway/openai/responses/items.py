@@ -20,17 +20,18 @@ CallId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 ToolItemName = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
-_FIELD_OF_PART = {
-    "input_text": "text",
-    "output_text": "text",
-    "refusal": "refusal",
-    "input_image": "image_url",
+_FIELDS_OF_PART = {
+    "input_text": ("text",),
+    "output_text": ("text",),
+    "refusal": ("refusal",),
+    "input_image": ("image_url", "file_id"),
+    "input_file": ("file_id", "file_data"),
 }
-"""The field with the content of a part, by the part's type."""
+"""The fields of which one has the content of a part, by the part's type."""
 
 
 class InputPart(ApiModel):
-    """A part of an item's content: text, an image, or in an assistant's message its text or refusal."""
+    """A part of an item's content: text, an image, a file, or in an assistant's message its text or refusal."""
 
     type: str
     text: str | None = None
@@ -38,13 +39,24 @@ class InputPart(ApiModel):
     image_url: Annotated[str, Field(min_length=1)] | None = None
     detail: Ignored[Literal["auto", "low", "high", "original"] | None] = None
     """The model's own image processor decides how many tokens an image has."""
+    file_id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """Id of a file of the project: an image, or a file whose text becomes a part of the prompt."""
+    file_data: Annotated[str, Field(min_length=1)] | None = None
+    """Content of a file as a data URL with base64, or as base64 alone."""
+    filename: Annotated[str, StringConstraints(min_length=1, max_length=1024)] | None = None
+    """Name of the file, which the model reads too; default: the name that the file of the project has."""
+    file_url: str | None = None
+    """Refused: nothing is fetched from other addresses."""
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        if (field := _FIELD_OF_PART.get(self.type)) is None:
+        if (fields := _FIELDS_OF_PART.get(self.type)) is None:
             raise PydanticCustomError("unsupported_parameter", "content parts of this type are not supported")
-        if getattr(self, field) is None:
-            message = f"a part of this type needs '{field}'"
+        if self.file_url is not None:
+            raise PydanticCustomError("unsupported_parameter", "files are not fetched: send 'file_data' or 'file_id'")
+        if sum(getattr(self, field) is not None for field in fields) != 1:
+            named = " or ".join(f"'{field}'" for field in fields)
+            message = f"a part of this type needs {named}{', not both' * (len(fields) - 1)}"
             raise PydanticCustomError("missing_content", "{message}", {"message": message})
         return self
 
@@ -53,7 +65,7 @@ Parts = Annotated[list[InputPart], Field(max_length=MAX_PARTS)]
 
 
 class MessageItem(ApiModel):
-    """A message of the conversation; `output_text` and `refusal` are parts of the assistant's, images of the user's."""
+    """A message; `output_text` and `refusal` are parts of the assistant's, images and files of the user's."""
 
     type: Literal["message"] | None = None
     id: ItemId | None = None
@@ -64,8 +76,8 @@ class MessageItem(ApiModel):
     @model_validator(mode="after")
     def _parts_of_role(self) -> Self:
         kinds = set() if isinstance(self.content, str) else {part.type for part in self.content}
-        if "input_image" in kinds and self.role != "user":
-            raise PydanticCustomError("invalid_value", "only messages with the role 'user' can have images")
+        if kinds & {"input_image", "input_file"} and self.role != "user":
+            raise PydanticCustomError("invalid_value", "only messages with the role 'user' can have images or files")
         if kinds & {"output_text", "refusal"} and self.role != "assistant":
             raise PydanticCustomError("invalid_value", "only messages with the role 'assistant' can have outputs")
         return self
@@ -123,13 +135,22 @@ class ReasoningItem(ApiModel):
     id: ItemId | None = None
     summary: Annotated[list[ReasoningPart], Field(max_length=MAX_PARTS)] | None = None
     content: Annotated[list[ReasoningPart], Field(max_length=MAX_PARTS)] | None = None
-    encrypted_content: str | None = None
+    encrypted_content: Annotated[str, Field(min_length=1)] | None = None
+    """The reasoning's text, encrypted by this installation; takes precedence over `content` and `summary`."""
     status: ItemStatus | None = None
 
     @property
     def text(self) -> str:
         """Text of the reasoning, or of its summary where the item has no other."""
         return "\n".join(part.text for part in self.content or self.summary or ())
+
+
+class CompactionItem(ApiModel):
+    """A context as `POST /v1/responses/compact` has compacted it, encrypted by this installation."""
+
+    type: Literal["compaction"]
+    id: ItemId | None = None
+    encrypted_content: Annotated[str, Field(min_length=1)]
 
 
 class ItemReference(ApiModel):
@@ -155,6 +176,7 @@ InputItem = Annotated[
     | Annotated[CustomToolCallItem, Tag("custom_tool_call")]
     | Annotated[CallOutputItem, Tag("custom_tool_call_output")]
     | Annotated[ReasoningItem, Tag("reasoning")]
+    | Annotated[CompactionItem, Tag("compaction")]
     | Annotated[ItemReference, Tag("item_reference")],
     Discriminator(
         _kind,

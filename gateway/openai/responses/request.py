@@ -19,6 +19,8 @@ from gateway.openai.test_time_compute import SearchOptions
 
 LOGPROBS = "message.output_text.logprobs"
 """Value of `include` that requests log probabilities."""
+ENCRYPTED_REASONING = "reasoning.encrypted_content"
+"""Value of `include` that requests reasoning in a form that can be sent back."""
 
 
 _SAME_IN_CHAT = (
@@ -92,29 +94,47 @@ class ConversationReference(ApiModel):
     id: ConversationId
 
 
-class PromptFields(RequestBody):
+class ContextFields(RequestBody):
+    """Fields that determine the context of a model, and the fields about how a request is served."""
+
+    model: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    """Name of the model, as `/v1/models` lists it."""
+    input: str | InputItems | None = None
+    """A user's message, or items: messages with `input_text`, `input_image` and `input_file` (as chat completions read
+    images and files) and `output_text`, `function_call`, `custom_tool_call` and their outputs, `reasoning`, and
+    `item_reference` to items of stored responses, and `compaction`. Other items are refused."""
+    instructions: Annotated[str, StringConstraints(max_length=4_194_304)] | None = None
+    """A system message before the input; it is not carried over to responses that continue this one."""
+    previous_response_id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """Id of a stored response, whose context, input and output come before the input."""
+    service_tier: Literal["auto", "default", "flex", "priority", "fast"] | None = None
+    """Service class of the request: `fast` is `priority`, `auto` is `default`; a response names the class used."""
+    prompt_cache_key: Annotated[str, StringConstraints(max_length=512)] | None = None
+    """Repeated in a response; the prefix cache is looked up by content."""
+    prompt_cache_retention: Ignored[Literal["in_memory", "in-memory", "24h"] | None] = None
+    """Prefixes stay cached until their blocks are needed."""
+    prompt_cache_options: Ignored[dict[str, Any] | None] = None
+    """Prefixes stay cached until their blocks are needed."""
+
+    @property
+    def conversation_id(self) -> str | None:
+        """Id of the conversation that the context begins with; `None`: with none."""
+        return None
+
+
+class PromptFields(ContextFields):
     """Fields that determine the prompt of a response: its model, context, input, tools and format."""
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
         "prompt": Refused("there are no stored prompts"),
     }
 
-    model: Annotated[str, StringConstraints(min_length=1, max_length=256)]
-    """Name of the model, as `/v1/models` lists it."""
-    input: str | InputItems | None = None
-    """A user's message, or items: messages with `input_text`, `input_image` (as chat completions read images) and
-    `output_text`, `function_call`, `custom_tool_call` and their outputs, `reasoning`, and `item_reference` to items of
-    stored responses. Other items are refused."""
-    instructions: Annotated[str, StringConstraints(max_length=4_194_304)] | None = None
-    """A system message before the input; it is not carried over to responses that continue this one."""
-    previous_response_id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
-    """Id of a stored response, whose context, input and output come before the input."""
     conversation: ConversationId | ConversationReference | None = None
     """Id of a conversation, or an object with its `id`: its items come before the input, and input and output are
     appended to it. It can't be combined with `previous_response_id`."""
     tools: ResponseTools | None = None
     """Functions, as in chat completions, and custom tools, whose input is text, with the format `text` or a grammar of
-    the syntax `regex`. Tools of other types are refused."""
+    the syntax `regex` or `lark`. Tools of other types are refused."""
     tool_choice: ResponseToolChoice | None = None
     """`none`, `auto`, `required`, a tool by type and name, or `allowed_tools`."""
     parallel_tool_calls: bool | None = None
@@ -125,7 +145,8 @@ class PromptFields(RequestBody):
     """`effort` is chat completions' `reasoning_effort`. With `summary`, reasoning is sent as a summary (the whole text,
     as models here write no summaries) instead of as content."""
     truncation: Literal["auto", "disabled"] | None = None
-    """`auto`: cut the prompt at its beginning, in tokens, as far as it does not fit; else such a request is 400."""
+    """`auto`: leave out the oldest turns of a conversation that does not fit, and if its last turn does not fit either,
+    its first tokens; else such a request is 400. Prompts with images can't be truncated."""
 
     @model_validator(mode="after")
     def _has_one_context(self) -> Self:
@@ -166,7 +187,7 @@ class ResponseRequest(PromptFields):
     not_offered: ClassVar[Mapping[str, Refused]] = {
         **PromptFields.not_offered,
         "moderation": Refused("nothing is moderated"),
-        "context_management": Refused("nothing is compacted", ([],)),
+        "context_management": Refused("contexts are compacted by `/v1/responses/compact` only", ([],)),
     }
 
     max_output_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
@@ -179,9 +200,11 @@ class ResponseRequest(PromptFields):
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     """Number of most likely tokens to return at each position; needs `include` of `message.output_text.logprobs`."""
     max_tool_calls: Ignored[Annotated[int, Field(ge=0, le=INT32_MAX)] | None] = None
-    """It limits calls of built-in tools, which there are none of; an assistant has a limit of its own."""
+    """Repeated in the response. It limits calls of built-in tools, which there are none of; an assistant calls one of
+    its own tools at most."""
     include: Annotated[list[str], Field(max_length=32)] | None = None
-    """`message.output_text.logprobs` adds log probabilities; other values are ignored."""
+    """`message.output_text.logprobs` adds log probabilities, `reasoning.encrypted_content` reasoning in a form that can
+    be sent back instead of storing it; other values are ignored."""
     background: bool | None = None
     """Generate the response while no client waits: it is answered at once, with the status `queued`, and goes on after
     the death of its gateway; needs `store`, and excludes `conversation`."""
@@ -189,8 +212,6 @@ class ResponseRequest(PromptFields):
     """Send the events of the response as Server-Sent Events while it is generated."""
     stream_options: ResponseStreamOptions | None = None
     """`include_obfuscation` is ignored."""
-    service_tier: Literal["auto", "default", "flex", "priority", "fast"] | None = None
-    """Service class of the request: `fast` is `priority`, `auto` is `default`; the response names the class used."""
     metadata: Metadata | None = None
     """Pairs that the response repeats."""
     store: bool | None = None
@@ -199,12 +220,6 @@ class ResponseRequest(PromptFields):
     """Repeated in the response; callers are identified by their API key."""
     safety_identifier: Annotated[str, StringConstraints(max_length=64)] | None = None
     """Repeated in the response; callers are identified by their API key."""
-    prompt_cache_key: Annotated[str, StringConstraints(max_length=512)] | None = None
-    """Repeated in the response; the prefix cache is looked up by content."""
-    prompt_cache_retention: Ignored[Literal["in_memory", "in-memory", "24h"] | None] = None
-    """Prefixes stay cached until their blocks are needed."""
-    prompt_cache_options: Ignored[dict[str, Any] | None] = None
-    """Prefixes stay cached until their blocks are needed."""
     seed: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
     """An extension, as in chat completions."""
     top_k: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
@@ -234,6 +249,8 @@ class ResponseRequest(PromptFields):
             raise conflict("background", "it needs 'store'")
         if self.background and self.conversation is not None:
             raise conflict("background", "responses in the background can't extend a conversation")
+        if self.background and self.includes_encrypted_reasoning:
+            raise conflict("include", "responses in the background are continued by 'previous_response_id'")
         return self
 
     @property
@@ -245,6 +262,11 @@ class ResponseRequest(PromptFields):
     def includes_logprobs(self) -> bool:
         """Whether the answer's text has log probabilities."""
         return LOGPROBS in (self.include or ())
+
+    @property
+    def includes_encrypted_reasoning(self) -> bool:
+        """Whether items of reasoning have it encrypted too."""
+        return ENCRYPTED_REASONING in (self.include or ())
 
     @property
     def summarises(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from gateway.openai.responses.items import CallOutputItem, InputItem, MessageItem, ReasoningItem
+from gateway.openai.responses.items import CallOutputItem, InputItem, MessageItem
 from stored_objects.responses.responses import Item, item_id
 
 _ITEMS: TypeAdapter[list[InputItem]] = TypeAdapter(list[InputItem])
@@ -18,7 +18,11 @@ _PREFIXES = {
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
     "reasoning": "rs",
+    "compaction": "cmp",
 }
+
+_DEFAULTS: dict[str, dict[str, Any]] = {"reasoning": {"summary": []}, "compaction": {}}
+"""Fields that items of a type have in any case, if these are not a state."""
 
 
 def to_stored(items: Sequence[InputItem], response_id: str) -> list[Item]:
@@ -45,12 +49,16 @@ def _stored(item: InputItem, response_id: str, number: int) -> Item:
         fields["content"] = [_part(part) for part in parts]
     elif isinstance(item, CallOutputItem) and not isinstance(item.output, str):
         fields["output"] = [_part(part) for part in fields["output"]]
-    defaults: dict[str, Any] = {"summary": []} if isinstance(item, ReasoningItem) else {"status": "completed"}
-    return {**defaults, **fields, "type": kind, "id": item.id or item_id(_PREFIXES[kind], response_id, number)}
+    return {
+        **_DEFAULTS.get(kind, {"status": "completed"}),
+        **fields,
+        "type": kind,
+        "id": item.id or item_id(_PREFIXES[kind], response_id, number),
+    }
 
 
 def _part(part: dict[str, Any]) -> dict[str, Any]:
     """Return a part of an item with the fields that OpenAI's specification requires."""
     if part["type"] == "output_text":
         return {**part, "annotations": [], "logprobs": []}
-    return {"detail": "auto", **part} if part["type"] == "input_image" else part
+    return {"detail": "auto", **part} if part["type"] in ("input_image", "input_file") else part

@@ -23,7 +23,7 @@ from gateway.openai.responses.items import (
     MessageItem,
     ReasoningItem,
 )
-from gateway.openai.responses.request import PromptFields
+from gateway.openai.responses.request import ContextFields, PromptFields
 from gateway.openai.responses.tools import CUSTOM_INPUT, choice_to_chat, tools_to_chat
 
 _NAMES = (
@@ -69,7 +69,7 @@ def param_of(param: str | None) -> str | None:
     return next((pattern.sub(name, param) for pattern, name in _NAMES if pattern.match(param)), param)
 
 
-def input_items(request: PromptFields) -> list[InputItem]:
+def input_items(request: ContextFields) -> list[InputItem]:
     """Return the request's own input as items."""
     if isinstance(request.input, str):
         return [MessageItem(role="user", content=request.input)]
@@ -182,9 +182,15 @@ def _content(content: str | Sequence[InputPart]) -> str | list[dict[str, Any]]:
         return content
     if not content:
         return ""
-    return [
-        {"type": "image_url", "image_url": {"url": part.image_url}}
-        if part.type == "input_image"
-        else {"type": "text", "text": part.text}
-        for part in content
-    ]
+    return [_part(part) for part in content]
+
+
+def _part(part: InputPart) -> dict[str, Any]:
+    match part.type:
+        case "input_image":
+            return {"type": "image_url", "image_url": {"url": part.image_url or part.file_id}}
+        case "input_file":
+            file = {"file_id": part.file_id, "file_data": part.file_data, "filename": part.filename}
+            return {"type": "file", "file": {name: value for name, value in file.items() if value is not None}}
+        case _:
+            return {"type": "text", "text": part.text}

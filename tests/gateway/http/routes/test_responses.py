@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from gateway.openai.responses.response import ModelResponse
 from router.messages import (
+    LARK_KEYWORD,
     ChatPrompt,
     Delta,
     FailureCode,
@@ -250,6 +251,45 @@ async def test_custom_tools_get_text(set_stage: SetStage) -> None:
     assert job.prompt.tools is not None
     assert job.prompt.tools[0]["function"]["parameters"]["properties"] == {"input": {"type": "string"}}
     assert job.prompt.tool_choice.mode is ToolMode.REQUIRED
+
+
+@pytest.mark.parametrize(("asked", "used"), [("fast", "priority"), ("auto", "default"), ("flex", "flex")])
+async def test_fields_that_a_response_repeats(set_stage: SetStage, asked: str, used: str) -> None:
+    stage = await set_stage()
+    repeated = {"max_tool_calls": 3, "prompt_cache_key": "k", "safety_identifier": "s", "truncation": "auto"}
+    body = (await respond(stage, service_tier=asked, **repeated)).json()
+    assert body | repeated | {"service_tier": used} == body
+    assert stage.worker.jobs[0].service_class == used
+    defaults = (await respond(stage)).json()
+    assert (defaults["service_tier"], defaults["truncation"], defaults["max_tool_calls"]) == (
+        "default",
+        "disabled",
+        None,
+    )
+    for field, value in (("max_tool_calls", -1), ("safety_identifier", "s" * 65), ("truncation", "on")):
+        refused = await respond(stage, **{field: value})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, field)
+
+
+async def test_truncation_leaves_out_turns_before_tokens(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    for truncation in ("auto", "disabled", None):
+        await respond(stage, truncation=truncation)
+    texts = [(job.text.drop_turns, job.text.truncate_prompt_tokens) for job in stage.worker.jobs]
+    assert texts == [(True, -1), (False, None), (False, None)]
+
+
+async def test_a_custom_tool_with_a_grammar_is_a_strict_function(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    limited = {**SHOUT, "format": {"type": "grammar", "syntax": "lark", "definition": 'start: "a"+'}}
+    body = (await respond(stage, tools=[limited])).json()
+    assert body["tools"] == [limited]
+    (job,) = stage.worker.jobs
+    assert isinstance(job.prompt, ChatPrompt)
+    assert job.prompt.tools is not None
+    function = job.prompt.tools[0]["function"]
+    assert function["strict"]
+    assert function["parameters"]["properties"]["input"] == {"type": "string", LARK_KEYWORD: 'start: "a"+'}
 
 
 async def test_steps_are_events_and_fields_of_the_response(set_stage: SetStage) -> None:

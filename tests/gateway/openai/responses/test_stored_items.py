@@ -26,6 +26,7 @@ IMAGE = {
         {"type": "input_image", "image_url": "data:image/png;base64,AA=="},
     ],
 }
+FILE = {"role": "user", "content": [{"type": "input_file", "file_id": "file-1", "filename": "a.txt"}]}
 ASSISTANT = {"role": "assistant", "content": "Hello."}
 REFUSAL = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
 REASONING = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm"}]}
@@ -33,7 +34,8 @@ CALL = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "a", "output": [{"type": "input_text", "text": "4"}]}
 CUSTOM = {"type": "custom_tool_call", "call_id": "b", "name": "g", "input": "x"}
 CUSTOM_OUTPUT = {"type": "custom_tool_call_output", "call_id": "b", "output": "5"}
-ALL = [USER, IMAGE, ASSISTANT, REFUSAL, USER, REASONING, CALL, OUTPUT, CUSTOM, CUSTOM_OUTPUT]
+COMPACTION = {"type": "compaction", "encrypted_content": "AA=="}
+ALL = [USER, IMAGE, FILE, ASSISTANT, REFUSAL, USER, REASONING, CALL, OUTPUT, CUSTOM, CUSTOM_OUTPUT]
 
 
 def items(*given: dict[str, Any]) -> list[InputItem]:
@@ -49,7 +51,7 @@ def test_stored_items_are_what_openai_s_client_reads() -> None:
     stored = to_stored(items(*ALL), ID)
     for each in stored:
         ITEM.validate_python(each)
-    prefixes = ["msg", "msg", "msg", "msg", "msg", "rs", "fc", "fco", "ctc", "ctco"]
+    prefixes = ["msg", "msg", "msg", "msg", "msg", "msg", "rs", "fc", "fco", "ctc", "ctco"]
     assert [each["id"] for each in stored] == [f"{each}_{7:032x}{n:04x}" for n, each in enumerate(prefixes)]
     assert {each["status"] for each in stored if each["type"] != "reasoning"} == {"completed"}
 
@@ -69,6 +71,13 @@ def test_stored_items_are_the_same_conversation() -> None:
 def test_storing_items_again_changes_nothing() -> None:
     stored = to_stored(items(*ALL), ID)
     assert to_stored(from_stored(stored), f"resp_{8:032x}") == stored
+
+
+def test_a_compacted_context_is_stored_as_it_came() -> None:
+    stored = to_stored(items(COMPACTION), ID)
+    assert stored == [{**COMPACTION, "id": f"cmp_{7:032x}0000"}]
+    ITEM.validate_python(stored[0])
+    assert to_stored(from_stored(stored), ID) == stored
 
 
 def test_a_client_s_ids_and_states_are_kept_unless_they_are_removed() -> None:

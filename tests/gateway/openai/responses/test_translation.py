@@ -10,6 +10,7 @@ from gateway.errors import InvalidRequest
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.responses.request import ResponseRequest
 from gateway.openai.responses.translation import input_items, param_of, to_chat
+from router.messages import LARK_KEYWORD
 
 CALL = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "a", "output": [{"type": "input_text", "text": "4"}]}
@@ -39,6 +40,9 @@ def test_parts_become_parts_of_chat_messages() -> None:
             "content": [
                 {"type": "input_text", "text": "What?"},
                 {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": "auto"},
+                {"type": "input_image", "file_id": "file-1"},
+                {"type": "input_file", "file_id": "file-2"},
+                {"type": "input_file", "file_data": "eA==", "filename": "x.txt"},
             ],
         },
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A", "annotations": []}]},
@@ -46,7 +50,12 @@ def test_parts_become_parts_of_chat_messages() -> None:
         {"role": "developer", "content": "x"},
     ]
     first, second, third = messages(given)
-    assert [part["type"] for part in first["content"]] == ["text", "image_url"]
+    assert [part["type"] for part in first["content"]] == ["text", "image_url", "image_url", "file", "file"]
+    assert first["content"][2]["image_url"] == {"url": "file-1"}
+    assert [part["file"] for part in first["content"][3:]] == [
+        {"file_id": "file-2"},
+        {"file_data": "eA==", "filename": "x.txt"},
+    ]
     assert second == {"role": "assistant", "content": "A\nNo."}
     assert third == {"role": "developer", "content": "x"}
 
@@ -102,11 +111,27 @@ def test_a_grammar_of_a_custom_tool_limits_its_input() -> None:
     assert function.parameters["properties"]["input"] == {"type": "string", "pattern": "^(?:[ab]+|c)$"}
 
 
+def test_a_lark_grammar_of_a_custom_tool_reaches_the_worker() -> None:
+    grammar = {"type": "grammar", "syntax": "lark", "definition": 'start: "a"'}
+    body = chat(tools=[{"type": "custom", "name": "g", "format": grammar}])
+    assert body.tools is not None
+    parameters = body.tools[0].function.parameters
+    assert parameters is not None
+    assert parameters["properties"]["input"] == {"type": "string", LARK_KEYWORD: 'start: "a"'}
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"input": []}, "input"),
     ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input"),
     ({"input": [{"type": "web_search_call", "id": "ws_1"}]}, "input[0]"),
-    ({"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]}, "input[0].content[0]"),
+    ({"input": [{"role": "user", "content": [{"type": "input_file", "file_url": "http://x"}]}]}, "input[0].content[0]"),
+    ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]}, "input[0].content[0]"),
+    (
+        {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "file-1", "image_url": "x"}]}]},
+        "input[0].content[0]",
+    ),
+    ({"input": [{"role": "assistant", "content": [{"type": "input_file", "file_id": "file-1"}]}]}, "input[0]"),
+    ({"input": "x", "include": ["reasoning.encrypted_content"], "background": True}, "include"),
     ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input[0].content[0]"),
     ({"input": [{"role": "system", "content": [{"type": "input_image", "image_url": "x"}]}]}, "input[0]"),
     ({"input": [OUTPUT]}, "input"),
@@ -117,9 +142,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {
             "tools": [
-                {"type": "custom", "name": "g", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}}
+                {"type": "custom", "name": "g", "format": {"type": "grammar", "syntax": "regex", "definition": "(a+)+"}}
             ]
         },
+        "tools[0].format.definition",
+    ),
+    (
+        {"tools": [{"type": "custom", "name": "g", "format": {"type": "grammar", "syntax": "ebnf"}}]},
         "tools[0].format.syntax",
     ),
     ({"tool_choice": {"type": "function", "name": "missing"}, "tools": [FUNCTION]}, "tool_choice"),
