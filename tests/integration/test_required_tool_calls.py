@@ -158,7 +158,7 @@ def test_required_calls_are_valid_and_schema_answers_match_the_schema_or_call(be
 
 def test_a_strict_call_that_the_model_opens_is_valid(bench: Bench) -> None:
     """The model resumes after the opener of a call, and once after free text, with `tool_choice: "auto"`."""
-    begun = job("auto", ToolChoice(), n=6)
+    begun = job("strict", ToolChoice(), n=6)
     opener = bench.text.tokenizer.encode_inside("Let me see. <tool_call>")
     resumed = msgspec.structs.replace(
         begun,
