@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from types import MappingProxyType
 
+from gateway.moderation.rules import RULES_MODEL
 from tests.gateway.conftest import MODEL
 from tests.suites.call import Call
 from tests.suites.objects import EMBEDDER, EXAMPLE, PAINTER, Objects
@@ -191,6 +192,7 @@ PREPARATIONS: Mapping[str, Preparation] = MappingProxyType(
         "GET /v1/models/{model}": _served_model,
         "DELETE /v1/models/{model}": _served_model,
         "POST /v1/images/generations": _model(PAINTER),
+        "POST /v1/moderations": _model(RULES_MODEL),
     }
 )
 """How requests of each route come to name what exists."""
@@ -225,7 +227,6 @@ REFUSED: Expected = MappingProxyType(
             "style",
         ],
         "POST /v1/images/variations": [""],
-        "POST /v1/moderations": [""],
         "POST /v1/responses": ["context_management", "conversation", "moderation", "prompt", "stream_options"],
         "POST /v1/responses/compact": [""],
         "POST /v1/responses/input_tokens": ["conversation"],

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import httpx
 import uvicorn
@@ -29,9 +31,15 @@ PLUGIN = Path(__file__).parent / "plugin"
 
 @asynccontextmanager
 async def platform(script: Script) -> AsyncIterator[Served]:
-    """Serve a gateway with a model that generates and tokenises by `script`, an embedder and a model that draws."""
+    """Serve a gateway with a model that generates and tokenises by `script`, an embedder and a model that draws.
+
+    Inputs are moderated by rules.
+    """
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(served(script, shutdown_grace=0.0, timings=PATIENT))
+        rules = Path(stack.enter_context(TemporaryDirectory())) / "rules.toml"
+        rules.write_text('[categories.violence]\nwords = ["violence"]\n')
+        settings: dict[str, Any] = {"shutdown_grace": 0.0, "timings": PATIENT, "moderation_rules": str(rules)}
+        server = await stack.enter_async_context(served(script, **settings))
         broker, models = server.stage.broker, server.stage.gateway.models
         buses = [Bus(MemoryTransport(broker, name)) for name in ("embedder", "painter")]
         workers = [
