@@ -23,6 +23,7 @@ from auth_billing.authenticator import Authenticator
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.money.billing import Billing
 from auth_billing.rate_limits.limiter import RateLimiter
+from documents.parsing.parser import DocumentParser
 from gateway.admission.controller import AdmissionController
 from gateway.admission.model_catalogue import ModelCatalogue, read_aliases
 from gateway.admission.publish_queue import PublishQueue
@@ -63,6 +64,8 @@ from gateway.http.routes import (
     stored_completions,
     tokenisation,
     uploads,
+    vector_store_files,
+    vector_stores,
 )
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.gateway_billing import GatewayBilling
@@ -72,6 +75,8 @@ from gateway.metrics import GatewayMetrics
 from gateway.moderation.moderation import Moderation
 from gateway.moderation.rules import read_rules
 from gateway.settings import GatewaySettings
+from gateway.vector_stores.file_import import ImportContext
+from gateway.vector_stores.runner import ImportRunner
 from router import control_targets
 from router.bus import Bus, TypedSubscription
 from router.errors import BrokerUnavailable
@@ -91,6 +96,10 @@ from stored_objects.objects import StoredObjects
 from stored_objects.responses.responses import StoredResponses
 from stored_objects.sweeper import ObjectSweeper
 from stored_objects.uploads import Uploads
+from stored_objects.vector_stores.imports import VectorStoreImports
+from stored_objects.vector_stores.searches import VectorStoreSearches
+from stored_objects.vector_stores.sweeper import VectorStoreSweeper
+from stored_objects.vector_stores.vector_stores import VectorStores
 
 _log = structlog.get_logger(__name__)
 
@@ -109,6 +118,8 @@ class GatewayServices:
     addresses: AddressSigner
     contents: ContentCipher
     documents: StoredDocuments
+    vector_stores: VectorStores
+    searches: VectorStoreSearches
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
     timings: Timings = field(default_factory=Timings)
 
@@ -125,7 +136,7 @@ def create_app(services: GatewayServices, settings: GatewaySettings) -> FastAPI:
     app.state.gateway = assemble(services, settings)
     of_models = (chat_completions, responses, completions, embeddings, images, scores, moderations, tokenisation)
     clients = (*of_models, models, mcp, anthropic, ollama)
-    stored = (stored_completions, conversations, files, uploads, batches, blobs)
+    stored = (stored_completions, conversations, files, uploads, batches, blobs, vector_stores, vector_store_files)
     for routes in (*clients, *stored, health, openapi, organization, operator):
         app.include_router(routes.router)
     app.include_router(images.not_offered)
@@ -211,6 +222,9 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         addresses=services.addresses,
         contents=services.contents,
         documents=services.documents,
+        vector_stores=services.vector_stores,
+        searches=services.searches,
+        imports=VectorStoreImports(services.vector_stores),
         completion_storage=CompletionStorage(services.documents.completions),
         responses=StoredResponses(services.documents.responses),
         conversations=Conversations(services.documents.conversations),
@@ -239,19 +253,24 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, gateway.completion_storage.run())),
         asyncio.create_task(_supervise(gateway, ObjectSweeper(gateway.objects).run())),
         asyncio.create_task(_supervise(gateway, DocumentSweeper(gateway.documents.kinds).run())),
+        asyncio.create_task(_supervise(gateway, VectorStoreSweeper(gateway.vector_stores).run())),
+        asyncio.create_task(_supervise(gateway, gateway.searches.run())),
     ]
-    batches: list[asyncio.Task[None]] = []
+    runner, parser = uuid.uuid4().hex, DocumentParser()
+    runners: list[asyncio.Task[None]] = []
     try:
         # Until every worker has sent a heartbeat, their models would be unknown: to requests (404) and to takeovers.
         await asyncio.sleep(gateway.settings.registry_warmup)
         tasks.append(asyncio.create_task(_supervise(gateway, gateway.background.run())))
-        context = RunContext(gateway, app, uuid.uuid4().hex)
-        batches.append(asyncio.create_task(_supervise(gateway, BatchRunner(context).run())))
+        batches, imports = RunContext(gateway, app, runner), ImportContext(gateway, app, parser, runner)
+        runners.append(asyncio.create_task(_supervise(gateway, BatchRunner(batches).run())))
+        runners.append(asyncio.create_task(_supervise(gateway, ImportRunner(imports).run())))
         yield
     finally:
-        for task in batches:
-            task.cancel()  # before the requests of its lines
-        await asyncio.gather(*batches, return_exceptions=True)
+        for task in runners:
+            task.cancel()  # before the requests that they make to this gateway
+        await asyncio.gather(*runners, return_exceptions=True)
+        parser.close()
         await gateway.idempotent.close()
         await gateway.background.close()
         await gateway.completion_storage.flush()
@@ -262,6 +281,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await gateway.searches.close()
         await gateway.limits.close()
         await gateway.documents.quota.close()
 

@@ -75,4 +75,7 @@ class GatewayMetrics(ProducerMetrics):
             "kind",
             "outcome",
         )
+        self.imported_files = counter(
+            "headrace_imported_files", "Files imported into vector stores, by outcome.", "outcome"
+        )
         self.receipts_waiting = gauge("headrace_receipts_waiting", "Receipts waiting to be published.")

@@ -123,6 +123,10 @@ class GatewaySettings(BaseSettings):
     registry_warmup: float = Field(
         1.5, ge=0, description="Seconds that a starting gateway collects heartbeats before it accepts requests."
     )
+    embedding_model: str = Field(
+        "",
+        description="Embedding model of new vector stores; empty: the only embedding model that is served.",
+    )
     max_background_seconds: PositiveFloat = Field(
         3600.0, description="Maximum duration of a background response in seconds, queueing included."
     )

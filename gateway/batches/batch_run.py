@@ -28,10 +28,10 @@ from gateway.batches.input_lines import (
     parse_line,
     read_lines,
 )
-from gateway.batches.line_requests import LineAnswer, request_line
 from gateway.batches.results import BatchResults, LeaseLost
 from gateway.errors import GatewayError
 from gateway.http.gateway import Gateway
+from gateway.http.internal_requests import InternalAnswer, request_internally
 from stored_objects.blobs import derived_blob_id
 from stored_objects.documents.batches import Batch, BatchError, BatchState
 from stored_objects.errors import BlobCorrupt, BlobNotFound
@@ -286,7 +286,7 @@ class BatchRun:
                     await self._results.add_error(number, request.custom_id, *(stop or _KEY_REVOKED))
                     return
                 key = f"{self._batch.id}:{number}"
-                tried = await request_line(self._context.app, principal, self._batch.endpoint, key, body)
+                tried = await request_internally(self._context.app, principal, self._batch.endpoint, key, body)
                 tries += 1
                 wait = tried.wait_before_retry(tries)
                 if wait is None:
@@ -376,9 +376,9 @@ class BatchRun:
         )
 
 
-def _refusal(request: LineRequest) -> LineAnswer | None:
+def _refusal(request: LineRequest) -> InternalAnswer | None:
     """Return the answer to a request that no batch can make; `None` to all others."""
     for name in ("stream", "background"):
         if request.body.get(name):
-            return LineAnswer.refused(f"Invalid '{name}': the requests of a batch are answered whole.", name)
+            return InternalAnswer.refused(f"Invalid '{name}': the requests of a batch are answered whole.", name)
     return None

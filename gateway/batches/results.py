@@ -1,7 +1,7 @@
 """Collects the results of a batch's lines, and stores them as parts of its output files together with its progress.
 
 Results are stored in order of arrival, a mebibyte or some seconds together. Until the progress is stored too, a line
-counts as not done: a gateway that repeats it gets its answer again (`line_requests.py`).
+counts as not done: a gateway that repeats it gets its answer again (`gateway/http/internal_requests.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import structlog
 
 from auth_billing.errors import StoreUnavailable
-from gateway.batches.line_requests import LineAnswer
+from gateway.http.internal_requests import InternalAnswer
 from stored_objects.documents.batches import Batch, BatchProgress, BatchStore
 from stored_objects.errors import BlobsUnavailable, StorageQuotaExceeded
 from stored_objects.objects import StoredObjects
@@ -84,7 +84,7 @@ class BatchResults:
         """Whether so many results wait to be stored that no further line should begin."""
         return self._unstored.size > MAX_UNSTORED_BYTES
 
-    async def add(self, number: int, custom_id: str, answer: LineAnswer) -> bool:
+    async def add(self, number: int, custom_id: str, answer: InternalAnswer) -> bool:
         """Add the response to one line; return whether the line succeeded. Raises as `flush` does."""
         body = await asyncio.to_thread(_decoded, answer.body) if len(answer.body) > 2**16 else _decoded(answer.body)
         succeeded = answer.status == 200

@@ -38,6 +38,9 @@ from stored_objects.files import ProjectFiles
 from stored_objects.objects import StoredObjects
 from stored_objects.responses.responses import StoredResponses
 from stored_objects.uploads import Uploads
+from stored_objects.vector_stores.imports import VectorStoreImports
+from stored_objects.vector_stores.searches import VectorStoreSearches
+from stored_objects.vector_stores.vector_stores import VectorStores
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,9 @@ class Gateway:
     addresses: AddressSigner
     contents: ContentCipher
     documents: StoredDocuments
+    vector_stores: VectorStores
+    searches: VectorStoreSearches
+    imports: VectorStoreImports
     completion_storage: CompletionStorage
     responses: StoredResponses
     conversations: Conversations
@@ -76,6 +82,8 @@ class Gateway:
     tool_calls: RunningToolCalls = field(default_factory=RunningToolCalls)
     batch_created: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a client has created a batch here, which can be run at once."""
+    files_attached: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a client has attached files to a vector store here, which can be imported at once."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server has stopped accepting connections and waits for running requests."""
     failed: asyncio.Event = field(default_factory=asyncio.Event)

@@ -60,6 +60,7 @@ from stored_objects.errors import (
     StoredObjectError,
     UnacceptableUpload,
 )
+from stored_objects.vector_stores.searches import IndexNotReady
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ _NO_PRICE = "A model of this request can't be used yet: its operator has not sai
 _CLOSED = "Your account is not active: new requests are not taken."
 _TOO_MUCH_STORED = "You, your project or your organization store as much as is allowed. Please delete something."
 _NO_FILE = "There is no such file, or it has expired."
+_NO_INDEX = "The vector store's index is being built. Please try again in a few seconds."
 _FORGED = "The address of this file is not valid. Use it as you got it."
 _EXPIRED = "The address of this file has expired."
 _INTERNAL = "The server had an error while processing your request."
@@ -160,6 +162,7 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
     DocumentNotFound: HttpError(404, _REQUEST, "not_found"),
     UnacceptableUpload: HttpError(400, _REQUEST, "invalid_value"),
     BlobNotFound: HttpError(404, _REQUEST, "not_found", message=_NO_FILE),
+    IndexNotReady: HttpError(503, _SERVER, "index_not_ready", retry_after=2, message=_NO_INDEX),
     BlobsUnavailable: HttpError(503, _SERVER, "service_unavailable", retry_after=5, message=errors.BrokerDown.message),
     ContextTooLarge: HttpError(400, _REQUEST, "context_length_exceeded"),
     AddressForged: HttpError(403, _REQUEST, "invalid_signature", message=_FORGED),

@@ -26,6 +26,14 @@ from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
 from gateway.openai.stored_completions import StoredChatCompletionUpdate
 from gateway.openai.tokenisation import DetokenizeRequest, TokenizeRequest
+from gateway.openai.vector_stores import (
+    FileBatchCreate,
+    VectorStoreCreate,
+    VectorStoreFileCreate,
+    VectorStoreFileUpdate,
+    VectorStoreSearch,
+    VectorStoreUpdate,
+)
 
 ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/chat/completions": ChatCompletionRequest,
@@ -48,6 +56,12 @@ ENDPOINTS: Mapping[str, type[RequestBody]] = {
     "/v1/uploads": UploadCreate,
     "/v1/uploads/{upload_id}/complete": UploadComplete,
     "/v1/batches": BatchCreate,
+    "/v1/vector_stores": VectorStoreCreate,
+    "/v1/vector_stores/{vector_store_id}": VectorStoreUpdate,
+    "/v1/vector_stores/{vector_store_id}/search": VectorStoreSearch,
+    "/v1/vector_stores/{vector_store_id}/files": VectorStoreFileCreate,
+    "/v1/vector_stores/{vector_store_id}/files/{file_id}": VectorStoreFileUpdate,
+    "/v1/vector_stores/{vector_store_id}/file_batches": FileBatchCreate,
 }
 
 PREAMBLE = """# Compatibility with OpenAI's API
@@ -72,6 +86,8 @@ nothing is fetched from other addresses ([prompt-images.md](prompt-images.md)).
 **Files** and uploads in parts are described in [files.md](files.md); the form of `POST /v1/files` has the file in its
 field `file`. Text files can be parts of users' messages (`file`, in responses `input_file`)
 ([files.md](files.md#files-in-prompts)).
+
+**Vector stores** are described in [documents.md](documents.md).
 
 `/v1/responses` is described in [responses.md](responses.md).
 

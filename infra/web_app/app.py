@@ -24,6 +24,7 @@ from chat_ui.http.api import create_api
 from chat_ui.http.page import create_app as create_page
 from chat_ui.services import ChatServices
 from chat_ui.settings import ChatSettings, OidcSettings
+from documents.search.local_index import LocalIndex
 from gateway.app import GatewayServices, create_app
 from gateway.content_cipher import ContentCipher, content_key
 from gateway.http.gateway import Gateway
@@ -41,16 +42,21 @@ from router.rabbitmq_bus import check_amqp_url, rabbitmq_bus
 from runtime.lifecycle import StartupError
 from stored_objects.addresses import AddressSigner, address_key
 from stored_objects.objects import StoredObjects
-from stored_objects.services import prepare, stored_documents, stored_objects
+from stored_objects.services import prepare, stored_documents, stored_objects, vector_stores
 from stored_objects.settings import BlobSettings, DocumentSettings
+from stored_objects.vector_stores.searches import VectorStoreSearches
 
 API = "/v1"
+INDEXES = "search"
+"""Folder in the installation's home where the search indexes of vector stores are."""
 
 
 def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings) -> FastAPI:
     """Create the FastAPI application that serves the API, the chat's API and the chat page; `bus` must be started."""
     news, registry = invalidation_publisher(bus), CollectorRegistry()
     objects = stored_objects(environment.load(BlobSettings), access.connection, access.home.path, registry)
+    documents = stored_documents(environment.load(DocumentSettings), access.connection, objects.quotas)
+    stores = vector_stores(access.connection, documents.quota)
     services = GatewayServices(
         bus,
         access.authenticator(),
@@ -61,7 +67,9 @@ def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings)
         objects,
         AddressSigner(address_key(access.pepper)),
         ContentCipher(content_key(access.pepper)),
-        stored_documents(environment.load(DocumentSettings), access.connection, objects.quotas),
+        documents,
+        stores,
+        VectorStoreSearches(stores, access.home.path / INDEXES, LocalIndex),
         metrics=registry,
         timings=access.timings,
     )

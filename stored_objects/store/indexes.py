@@ -45,6 +45,7 @@ async def _create_vector_store_indexes(connection: StoreConnection) -> None:
     await collection.create_index([("state", 1), ("created", 1)])
     await collection.create_index([("state", 1), ("passages", 1)])
     await collection.create_index([("organisation", 1), ("project", 1), ("size", 1)])
+    await collection.create_index([("organisation", 1), ("project", 1), ("file", 1)])
     await connection.durable(vector_stores.BATCHES).create_index([("vector_store", 1)])
     await connection.durable(passages.SETS).create_index([("kept", 1)])
     await connection.durable(passages.BLOCKS).create_index([("set", 1), ("_id", 1)])

@@ -125,6 +125,11 @@ class MongoVectorStores:
         found = self._files.find({"_id": {"$in": [file_key(vector_store, each) for each in files]}})
         return [_file(each) for each in await found.to_list(None)]
 
+    async def of_file(self, owner: ProjectOwner, file: str) -> list[VectorStoreFile]:
+        """Read one file of `owner` as all vector stores have it from MongoDB, without tombstones."""
+        found = self._files.find({**owned_by(owner), "file": file, **_LIVE})
+        return [_file(each) for each in await found.to_list(None)]
+
     async def find_file(self, owner: ProjectOwner, vector_store: str, file: str) -> VectorStoreFile | None:
         """Read one file of a vector store of `owner` from MongoDB; `None` if it is a tombstone or absent."""
         query = {"_id": file_key(vector_store, file), **owned_by(owner), **_LIVE}

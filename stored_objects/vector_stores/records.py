@@ -104,6 +104,8 @@ class VectorStoreFile:
     project: str
     created: float
     chunking: Chunking
+    key_id: str = ""
+    """Id of the API key that added the file and as which it is embedded."""
     name: str = ""
     """File name, for people."""
     attributes: dict[str, AttributeValue] = field(default_factory=dict)
@@ -267,6 +269,10 @@ class VectorStoreStore(Protocol):
 
     async def find_files(self, vector_store: str, files: Collection[str]) -> list[VectorStoreFile]:
         """Return those files and tombstones of a vector store that have one of the ids `files`, in any order."""
+        ...
+
+    async def of_file(self, owner: ProjectOwner, file: str) -> list[VectorStoreFile]:
+        """Return one file of `owner` as all vector stores have it, without tombstones."""
         ...
 
     async def find_file(self, owner: ProjectOwner, vector_store: str, file: str) -> VectorStoreFile | None:

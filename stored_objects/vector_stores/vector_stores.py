@@ -48,6 +48,8 @@ class NewFile:
     name: str
     chunking: Chunking
     attributes: Mapping[str, AttributeValue]
+    key_id: str = ""
+    """Id of the API key that adds the file and as which it is embedded."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,7 @@ class VectorStores:
                 store.project,
                 created=now + number * TICK,
                 chunking=each.chunking,
+                key_id=each.key_id,
                 name=each.name,
                 attributes=dict(each.attributes),
                 batch=batch,
@@ -271,6 +274,11 @@ class VectorStores:
             DocumentNotFound: the vector store has no file with this id.
         """
         await self.erase(await self.find_file(store, file))
+
+    async def delete_everywhere(self, owner: ProjectOwner, file: str) -> None:
+        """Delete one file of `owner` from all vector stores, with its passages unless another file needs them."""
+        for each in await self.records.of_file(owner, file):
+            await self.erase(each)
 
     async def erase(self, file: VectorStoreFile) -> None:
         """Delete one file, number the deletion, and give back what it took; no effect if it is deleted already."""

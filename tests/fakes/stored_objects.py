@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from documents.search.local_index import LocalIndex
 from gateway.content_cipher import ContentCipher, content_key
 from stored_objects.addresses import AddressSigner, address_key
 from stored_objects.blobs import Blobs
@@ -17,8 +21,11 @@ from stored_objects.metrics import ObjectMetrics
 from stored_objects.objects import StoredObjects
 from stored_objects.quota import ByteCounts, StorageQuotas
 from stored_objects.records import RECORD_BYTES, ObjectOwner, ObjectQuery, ObjectState, ObjectStore, StoredObject
+from stored_objects.vector_stores.searches import VectorStoreSearches
+from stored_objects.vector_stores.vector_stores import VectorStores
 from tests.fakes.byte_counts import MIB, DictByteCounts
 from tests.fakes.project_documents import stored_documents
+from tests.fakes.vector_stores import vector_stores
 
 ADDRESS_KEY = address_key(b"pepper of the tests" * 2)
 CONTENT_KEY = content_key(b"pepper of the tests" * 2)
@@ -150,7 +157,16 @@ def stored_objects(
 
 def object_services(
     documents: StoredDocuments | None = None, clock: Callable[[], float] = time.time
-) -> tuple[StoredObjects, AddressSigner, ContentCipher, StoredDocuments]:
-    """Stored objects in memory, a signer of addresses, a cipher and project documents, for `GatewayServices`."""
-    signer, cipher = AddressSigner(ADDRESS_KEY, clock), ContentCipher(CONTENT_KEY)
-    return stored_objects(clock=clock), signer, cipher, documents or stored_documents(clock)
+) -> tuple[StoredObjects, AddressSigner, ContentCipher, StoredDocuments, VectorStores, VectorStoreSearches]:
+    """Stored objects in memory, a signer of addresses, a cipher and what projects keep, for `GatewayServices`."""
+    signer, cipher, stores = AddressSigner(ADDRESS_KEY, clock), ContentCipher(CONTENT_KEY), vector_stores(clock=clock)
+    kept = documents or stored_documents(clock)
+    return stored_objects(clock=clock), signer, cipher, kept, stores, searches_in(stores)
+
+
+def searches_in(stores: VectorStores) -> VectorStoreSearches:
+    """Searches in vector stores, whose indexes are in a folder that is deleted with them."""
+    folder = tempfile.TemporaryDirectory()
+    searches = VectorStoreSearches(stores, Path(folder.name), LocalIndex, update_timeout=60.0)
+    weakref.finalize(searches, folder.cleanup)
+    return searches

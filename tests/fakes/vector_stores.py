@@ -94,6 +94,10 @@ class DictVectorStores:
     async def find_files(self, vector_store: str, files: Collection[str]) -> list[VectorStoreFile]:
         return [each for each in self.files.values() if each.vector_store == vector_store and each.file in files]
 
+    async def of_file(self, owner: ProjectOwner, file: str) -> list[VectorStoreFile]:
+        live = [each for each in self.files.values() if each.owner == owner and each.state is not FileState.DELETED]
+        return [each for each in live if each.file == file]
+
     async def find_file(self, owner: ProjectOwner, vector_store: str, file: str) -> VectorStoreFile | None:
         found = await self.find_files(vector_store, [file])
         return next((each for each in found if each.owner == owner and each.state is not FileState.DELETED), None)

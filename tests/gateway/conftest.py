@@ -38,7 +38,7 @@ from tests.fakes.administration import DictOrganisation
 from tests.fakes.billing import FakeBilling
 from tests.fakes.rate_buckets import DictBucketStore, rate_limiter
 from tests.fakes.scripted_worker import Script, ScriptedWorker, count, status
-from tests.fakes.stored_objects import object_services
+from tests.fakes.stored_objects import object_services, searches_in
 
 PEPPER = b"p" * 32
 KEY = "hr_live_good"
@@ -211,7 +211,8 @@ async def gateway_beside(first: Stage, **settings: Any) -> AsyncIterator[tuple[G
     keys, administration = IdempotencyKeys(first.idempotency), first.organisation.administration
     accounts, billing = first.accounts, first.billing
     own = first.gateway
-    objects = own.objects, own.addresses, own.contents, own.documents
+    stores = own.vector_stores
+    objects = own.objects, own.addresses, own.contents, own.documents, stores, searches_in(stores)
     services = GatewayServices(bus, accounts, billing, keys, administration, limits, *objects, timings=QUICK)
     app = create_app(services, set_to)
     async with AsyncExitStack() as stack:

@@ -13,6 +13,7 @@ from gateway.http.file_transfers import download, file_form, missing_file, proje
 from gateway.http.json_response import json_response
 from gateway.http.pagination import listed, query_of, unknown_after
 from gateway.openai.files import FileCreate, FileDeleted, FileList, FileObject, FileQuery
+from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import BlobNotFound
 from stored_objects.files import FILE_PREFIX, Purpose, public_id
 from stored_objects.objects import DOWNLOAD
@@ -72,7 +73,8 @@ async def retrieve_file(file_id: str, caller: FileCaller, gateway: CurrentGatewa
 
 @router.delete("/{file_id}", **document_route(FileDeleted))
 async def delete_file(file_id: str, caller: FileCaller, gateway: CurrentGateway) -> Response:
-    """Delete one file of the project (`DELETE /v1/files/{file_id}`)."""
+    """Delete one file of the project, also from its vector stores (`DELETE /v1/files/{file_id}`)."""
+    await gateway.vector_stores.delete_everywhere(ProjectOwner.of(caller), file_id)
     await gateway.files.delete(project_of(caller), file_id)
     return json_response(FileDeleted(id=file_id))
 

@@ -9,8 +9,8 @@ import pytest
 from starlette.datastructures import Headers
 
 from gateway.batches import results as results_module
-from gateway.batches.line_requests import LineAnswer
 from gateway.batches.results import BatchResults, LeaseLost
+from gateway.http.internal_requests import InternalAnswer
 from stored_objects.documents.batches import Batch, BatchState
 from stored_objects.errors import StorageQuotaExceeded
 from stored_objects.objects import StoredObjects
@@ -39,8 +39,8 @@ def results_of(objects: StoredObjects, batches: DictBatchStore) -> BatchResults:
     return BatchResults(objects, batches, batches.records[BATCH.id], "me", lambda: 3600.0)
 
 
-def answer(status: int = 200, **body: Any) -> LineAnswer:
-    return LineAnswer(status, Headers({"x-request-id": "req_1"}), json.dumps(body).encode())
+def answer(status: int = 200, **body: Any) -> InternalAnswer:
+    return InternalAnswer(status, Headers({"x-request-id": "req_1"}), json.dumps(body).encode())
 
 
 async def lines(objects: StoredObjects, parts: list[Any]) -> list[dict[str, Any]]:
@@ -130,7 +130,7 @@ async def test_many_results_are_stored_at_once(
 
 async def test_an_answer_that_is_no_json_has_no_body(objects: StoredObjects, batches: DictBatchStore) -> None:
     results = results_of(objects, batches)
-    await results.add(1, "a", LineAnswer(502, Headers({}), b"<html>"))
+    await results.add(1, "a", InternalAnswer(502, Headers({}), b"<html>"))
     await results.flush()
     (line,) = await lines(objects, batches.records[BATCH.id].progress.errors)
     assert line["response"] == {"status_code": 502, "request_id": "", "body": None}

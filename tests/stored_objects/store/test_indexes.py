@@ -48,6 +48,7 @@ async def test_batches_are_listed_claimed_and_deleted_by_an_index(connection: St
         (vector_stores.FILES, ["state", "created"]),
         (vector_stores.FILES, ["state", "passages"]),
         (vector_stores.FILES, ["organisation", "project", "size"]),
+        (vector_stores.FILES, ["organisation", "project", "file"]),
         (passages.SETS, ["kept"]),
         (passages.BLOCKS, ["set", "_id"]),
     ],

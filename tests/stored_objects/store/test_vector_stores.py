@@ -57,6 +57,14 @@ async def read(records: VectorStoreStore, id: str = "file-1") -> VectorStoreFile
     return found
 
 
+async def test_a_file_is_listed_as_all_vector_stores_of_its_owner_have_it(records: VectorStoreStore) -> None:
+    await records.add_files([file(), file("file-2")])
+    await records.add_files([file(vector_store="vs_2"), file(vector_store="vs_3")])
+    await records.delete_file(file(vector_store="vs_3"), START)
+    assert {each.vector_store for each in await records.of_file(ADA, "file-1")} == {"vs_1", "vs_2"}
+    assert await records.of_file(EVE, "file-1") == []
+
+
 async def test_every_field_of_a_vector_store_is_read_as_it_was_written(records: VectorStoreStore) -> None:
     written = store(name="Umowy", metadata={"a.b": "$x", "": "y"}, expiry_days=7, expires=START + 7)
     await records.insert(written)

@@ -1,4 +1,4 @@
-"""Requests of lines in the gateway's process: which answers are final, and when others are tried again."""
+"""Requests of a gateway to itself: which answers are final, and when others are tried again."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from auth_billing.access.principal import Principal
-from gateway.batches.line_requests import MAX_TRIES, MAX_WAIT, LineAnswer, request_line
 from gateway.http.authentication import SCOPE_PRINCIPAL
+from gateway.http.internal_requests import MAX_TRIES, MAX_WAIT, InternalAnswer, request_internally
 from tests.gateway.conftest import HI, MODEL, SetStage
 
 CALLER = Principal("key-1", "tenant-1", "salt-1", project="project-1", in_background=True)
 
 
-def answer(status: int, **headers: str) -> LineAnswer:
-    return LineAnswer(status, Headers({name.replace("_", "-"): value for name, value in headers.items()}), b"{}")
+def answer(status: int, **headers: str) -> InternalAnswer:
+    return InternalAnswer(status, Headers({name.replace("_", "-"): value for name, value in headers.items()}), b"{}")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def answer(status: int, **headers: str) -> LineAnswer:
         (answer(500, x_should_retry="false"), 1, True),
     ],
 )
-def test_answers_are_final_or_repeated(response: LineAnswer, tries: int, final: bool) -> None:
+def test_answers_are_final_or_repeated(response: InternalAnswer, tries: int, final: bool) -> None:
     assert (response.wait_before_retry(tries) is None) is final
 
 
@@ -62,7 +62,7 @@ async def test_an_application_gets_the_request_of_the_principal() -> None:
         await send({"type": "http.response.body", "body": b"ab", "more_body": True})
         await send({"type": "http.response.body", "body": b"c"})
 
-    response = await request_line(app, CALLER, "/v1/score", "batch_1:7", b"{}")
+    response = await request_internally(app, CALLER, "/v1/score", "batch_1:7", b"{}")
     assert (response.status, response.request_id, response.body) == (201, "req_1", b"abc")
     assert seen["scope"][SCOPE_PRINCIPAL] is CALLER
     assert seen["scope"]["path"] == "/v1/score"
@@ -73,7 +73,9 @@ async def test_an_application_gets_the_request_of_the_principal() -> None:
 async def test_a_repeated_line_gets_the_stored_answer(set_stage: SetStage) -> None:
     stage = await set_stage()
     body = json.dumps({"model": MODEL, "messages": HI, "max_tokens": 2}).encode()
-    first, second = [await request_line(stage.app, CALLER, "/v1/chat/completions", "batch_1:1", body) for _ in range(2)]
+    first, second = [
+        await request_internally(stage.app, CALLER, "/v1/chat/completions", "batch_1:1", body) for _ in range(2)
+    ]
     assert (first.status, first.body) == (200, second.body)
     assert second.headers["idempotent-replayed"] == "true"
     assert len(stage.worker.jobs) == 1
@@ -87,7 +89,7 @@ async def test_clients_can_not_set_a_principal(set_stage: SetStage) -> None:
 
 
 def test_a_request_that_no_batch_makes() -> None:
-    refused = LineAnswer.refused("Invalid 'stream'.", "stream")
+    refused = InternalAnswer.refused("Invalid 'stream'.", "stream")
     assert refused.status == 400
     assert json.loads(refused.body)["error"]["param"] == "stream"
     assert refused.request_id.startswith("req_")

@@ -1,6 +1,6 @@
-"""Requests the endpoint of a batch's line in the gateway's own process, with an idempotency key of batch and line.
+"""Requests of a gateway to its own application, with idempotency keys: lines of batches, embeddings of imported files.
 
-So a line is validated, admitted, limited and billed as any other request, and another gateway that repeats it after a
+So such a request is validated, admitted, limited and billed as any other, and another gateway that repeats it after a
 crash gets the stored answer instead of a second bill.
 """
 
@@ -21,26 +21,26 @@ from gateway.http.http_errors import error_body
 from gateway.http.request_context import new_request_id
 
 MAX_TRIES = 8
-"""Times that a line is requested if the answer is an error of the service that may pass."""
+"""Times that a request is made if the answer is an error of the service that may pass."""
 MAX_WAIT = 60.0
-"""Most seconds between two requests of a line."""
+"""Most seconds between two tries of a request."""
 _REPEATED = frozenset({408, 409, 429, 503})
-"""Statuses of requests that may run later; these are repeated for as long as the batch runs."""
+"""Statuses of requests that may run later; these are repeated without end."""
 
 
 @dataclass(frozen=True)
-class LineAnswer:
-    """The HTTP response to the request of a line."""
+class InternalAnswer:
+    """The HTTP response to a request of the gateway to its own application."""
 
     status: int
     headers: Headers
     body: bytes
 
     @staticmethod
-    def refused(message: str, param: str) -> LineAnswer:
-        """Return the answer 400 to a request that is not sent, because its field `param` has no meaning in a batch."""
+    def refused(message: str, param: str) -> InternalAnswer:
+        """Return the answer 400 to a request that is not sent, because its field `param` has no meaning here."""
         error = InvalidRequest(message, param=param, code="unsupported_parameter")
-        return LineAnswer(400, Headers({"x-request-id": new_request_id()}), json.dumps(error_body(error)).encode())
+        return InternalAnswer(400, Headers({"x-request-id": new_request_id()}), json.dumps(error_body(error)).encode())
 
     @property
     def request_id(self) -> str:
@@ -48,7 +48,7 @@ class LineAnswer:
         return self.headers.get("x-request-id", "")
 
     def wait_before_retry(self, tries: int) -> float | None:
-        """Return the seconds after which to request the line again, which was requested `tries` times.
+        """Return the seconds after which to repeat the request, which was made `tries` times.
 
         `None`: this answer is final.
         """
@@ -61,7 +61,9 @@ class LineAnswer:
         return min(MAX_WAIT, max(least, 0.25 * float(2 ** min(tries, 8))))
 
 
-async def request_line(app: ASGIApp, principal: Principal, endpoint: str, key: str, body: bytes) -> LineAnswer:
+async def request_internally(
+    app: ASGIApp, principal: Principal, endpoint: str, key: str, body: bytes
+) -> InternalAnswer:
     """Send one POST request to `endpoint` of the gateway's application `app` as `principal`, and return the response.
 
     `key` is the request's idempotency key. Cancelling the call disconnects.
@@ -84,12 +86,12 @@ async def request_line(app: ASGIApp, principal: Principal, endpoint: str, key: s
             received.append(message.get("body", b""))
 
     await app(_scope(principal, endpoint, key, len(body)), receive, send)
-    return LineAnswer(head["status"], Headers(raw=list(head.get("headers", ()))), b"".join(received))
+    return InternalAnswer(head["status"], Headers(raw=list(head.get("headers", ()))), b"".join(received))
 
 
 def _scope(principal: Principal, endpoint: str, key: str, size: int) -> dict[str, Any]:
     headers = [
-        (b"host", b"batch"),
+        (b"host", b"internal"),
         (b"content-type", b"application/json"),
         (b"content-length", str(size).encode()),
         (b"idempotency-key", key.encode()),
@@ -106,6 +108,6 @@ def _scope(principal: Principal, endpoint: str, key: str, size: int) -> dict[str
         "query_string": b"",
         "headers": headers,
         "client": None,
-        "server": ("batch", 80),
+        "server": ("internal", 80),
         SCOPE_PRINCIPAL: principal,
     }

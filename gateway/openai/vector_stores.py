@@ -1,0 +1,388 @@
+"""Request and response models of `/v1/vector_stores`, from OpenAI's specification."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from gateway.openai.base import ApiModel, Ignored, RequestBody, conflict, missing
+from gateway.openai.pagination import Deleted, ItemList, OrderedPageQuery
+from gateway.openai.query_parameters import QueryText
+from gateway.openai.sampling import Metadata
+
+MAX_FILES_OF_STORE = 500
+"""Most files that the creation of a vector store attaches."""
+MAX_FILES_OF_BATCH = 2000
+"""Most files that one request attaches."""
+MAX_RESULTS = 50
+"""Most passages that one search returns."""
+MAX_QUERIES = 16
+"""Most queries of one search."""
+MAX_CONDITIONS = 64
+"""Most values that the filter of a search compares."""
+MAX_DEPTH = 8
+"""Most filters that are nested in one another."""
+
+FileId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+Name = Annotated[str, StringConstraints(max_length=256)]
+AttributeKey = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")]
+AttributeText = Annotated[str, StringConstraints(max_length=512)]
+AttributeValue = bool | int | float | AttributeText
+Attributes = Annotated[dict[AttributeKey, AttributeValue], Field(max_length=16)]
+FileStatus = Literal["in_progress", "completed", "failed", "cancelled"]
+
+
+class VectorStoreExpiration(ApiModel):
+    """When a vector store expires: `days` after its last use."""
+
+    anchor: Literal["last_active_at"]
+    days: Annotated[int, Field(ge=1, le=365)]
+
+
+class StaticChunking(ApiModel):
+    """Sizes of passages in tokens."""
+
+    max_chunk_size_tokens: Annotated[int, Field(ge=100, le=4096)]
+    chunk_overlap_tokens: Annotated[int, Field(ge=0, le=2048)]
+
+    @model_validator(mode="after")
+    def _overlaps_by_half_at_most(self) -> Self:
+        if self.chunk_overlap_tokens > self.max_chunk_size_tokens // 2:
+            raise conflict("chunk_overlap_tokens", "it must not exceed half of 'max_chunk_size_tokens'")
+        return self
+
+
+class ChunkingStrategy(ApiModel):
+    """How a file is cut into passages: `auto`, or `static` with the sizes in the field `static`."""
+
+    type: Literal["auto", "static"]
+    static: StaticChunking | None = None
+
+    @model_validator(mode="after")
+    def _has_sizes(self) -> Self:
+        if self.type == "static" and self.static is None:
+            raise missing("static", "it must be given with the type 'static'")
+        return self
+
+    @property
+    def sizes(self) -> StaticChunking | None:
+        """The sizes of the strategy `static`; `None`: those of `auto`."""
+        return self.static if self.type == "static" else None
+
+
+class VectorStoreCreate(RequestBody):
+    """Body of `POST /v1/vector_stores`."""
+
+    name: Name | None = None
+    """Name of the vector store, for people."""
+    description: Ignored[Annotated[str, StringConstraints(max_length=4096)] | None] = None
+    """OpenAI's vector stores don't show it either; `metadata` is shown."""
+    file_ids: Annotated[list[FileId], Field(max_length=MAX_FILES_OF_STORE)] | None = None
+    """Ids of files to import, at most 500."""
+    chunking_strategy: ChunkingStrategy | None = None
+    """How these files are cut into passages, as for `/v1/vector_stores/{vector_store_id}/files`."""
+    expires_after: VectorStoreExpiration | None = None
+    """Days after its last use (`anchor` is `last_active_at`) at which the vector store expires; default: never."""
+    metadata: Metadata | None = None
+    """Pairs that are attached to the vector store."""
+
+
+class VectorStoreUpdate(RequestBody):
+    """Body of `POST /v1/vector_stores/{vector_store_id}`. Fields that are left out keep their values."""
+
+    name: Name | None = None
+    """New name; null keeps the name."""
+    expires_after: VectorStoreExpiration | None = None
+    """New expiry; null: the vector store does not expire."""
+    metadata: Metadata | None = None
+    """The pairs that replace those of the vector store; null for none."""
+
+
+class VectorStoreFileCreate(RequestBody):
+    """Body of `POST /v1/vector_stores/{vector_store_id}/files`."""
+
+    file_id: FileId
+    """Id of the file to import."""
+    attributes: Attributes | None = None
+    """Up to 16 pairs by which searches can be filtered; values are strings, numbers or booleans."""
+    chunking_strategy: ChunkingStrategy | None = None
+    """`auto` (default), or `static` with `max_chunk_size_tokens` and `chunk_overlap_tokens`. No passage is longer than
+    the embedding model reads; tokens are estimated."""
+
+
+class VectorStoreFileUpdate(RequestBody):
+    """Body of `POST /v1/vector_stores/{vector_store_id}/files/{file_id}`."""
+
+    attributes: Attributes | None
+    """The pairs that replace those of the file; null for none."""
+
+
+class FileBatchCreate(RequestBody):
+    """Body of `POST /v1/vector_stores/{vector_store_id}/file_batches`."""
+
+    file_ids: Annotated[list[FileId], Field(min_length=1, max_length=MAX_FILES_OF_BATCH)] | None = None
+    """Ids of files to import, at most 2,000."""
+    files: Annotated[list[VectorStoreFileCreate], Field(min_length=1, max_length=MAX_FILES_OF_BATCH)] | None = None
+    """Instead of `file_ids`: files with attributes and a chunking strategy of their own."""
+    attributes: Attributes | None = None
+    """Attributes of all `file_ids`."""
+    chunking_strategy: ChunkingStrategy | None = None
+    """Chunking strategy of all `file_ids`."""
+
+    @model_validator(mode="after")
+    def _has_one_list(self) -> Self:
+        if self.file_ids is None and self.files is None:
+            raise missing("file_ids", "it or 'files' must be given")
+        if self.file_ids is not None and self.files is not None:
+            raise conflict("files", "it and 'file_ids' exclude each other")
+        return self
+
+    @property
+    def all_files(self) -> list[VectorStoreFileCreate]:
+        """The files to attach, each with its attributes and its chunking strategy."""
+        if self.files is not None:
+            return self.files
+        return [
+            VectorStoreFileCreate(file_id=each, attributes=self.attributes, chunking_strategy=self.chunking_strategy)
+            for each in self.file_ids or ()
+        ]
+
+
+class ComparisonFilter(ApiModel):
+    """Compares one attribute of a file with a value."""
+
+    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
+    key: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    value: AttributeValue | Annotated[list[AttributeValue], Field(max_length=MAX_CONDITIONS)]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if isinstance(self.value, list) != (self.type in ("in", "nin")):
+            raise conflict("value", "it must be a list with 'in' and 'nin', and none with other types")
+        return self
+
+
+class CompoundFilter(ApiModel):
+    """Combines filters."""
+
+    type: Literal["and", "or"]
+    filters: Annotated[list[ComparisonFilter | CompoundFilter], Field(max_length=MAX_CONDITIONS)]
+
+
+SearchFilter = ComparisonFilter | CompoundFilter
+
+
+def check_filter(given: SearchFilter) -> None:
+    """Raise if a filter compares too many values or is nested too deep.
+
+    Raises:
+        PydanticCustomError: for a validator.
+    """
+    if (size := _extent(given))[0] > MAX_CONDITIONS or size[1] > MAX_DEPTH:
+        raise conflict(
+            "filters",
+            f"at most {MAX_CONDITIONS} values are compared, and {MAX_DEPTH} filters are nested in one another",
+        )
+
+
+def _extent(given: SearchFilter) -> tuple[int, int]:
+    """Return how many values a filter compares, and how deep it is nested."""
+    if isinstance(given, ComparisonFilter):
+        return (len(given.value) if isinstance(given.value, list) else 1), 1
+    inner = [_extent(each) for each in given.filters]
+    return sum(size for size, _ in inner), 1 + max((depth for _, depth in inner), default=0)
+
+
+class HybridWeights(ApiModel):
+    """Weights of the two rankings in reciprocal rank fusion; one of them is above 0."""
+
+    embedding_weight: Annotated[float, Field(ge=0, le=1000)]
+    text_weight: Annotated[float, Field(ge=0, le=1000)]
+
+    @model_validator(mode="after")
+    def _some_weight(self) -> Self:
+        if not self.embedding_weight + self.text_weight:
+            raise conflict("embedding_weight", "it or 'text_weight' must be above 0")
+        return self
+
+
+class RankingOptions(ApiModel):
+    """How passages are ranked."""
+
+    ranker: Literal["none", "auto", "default-2024-11-15", "default_2024_08_21"] | None = None
+    """All of them are the same: reciprocal rank fusion, without another model."""
+    score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    hybrid_search: HybridWeights | None = None
+
+
+class VectorStoreSearch(RequestBody):
+    """Body of `POST /v1/vector_stores/{vector_store_id}/search`."""
+
+    query: (
+        Annotated[str, StringConstraints(min_length=1, max_length=8192)]
+        | Annotated[
+            list[Annotated[str, StringConstraints(min_length=1, max_length=8192)]],
+            Field(min_length=1, max_length=MAX_QUERIES),
+        ]
+    )
+    """A query, or up to 16: a passage has the best of its scores."""
+    rewrite_query: Ignored[bool | None] = None
+    """Queries are searched for as they are; the response repeats them in `search_query`."""
+    max_num_results: Annotated[int, Field(ge=1, le=MAX_RESULTS)] | None = None
+    """Maximum number of passages; default 10."""
+    filters: SearchFilter | None = None
+    """Only files whose attributes pass: `eq`, `ne`, `gt`, `gte`, `lt`, `lte`, `in` or `nin` of a `key` and a `value`,
+    or `and` or `or` of `filters`."""
+    ranking_options: RankingOptions | None = None
+    """`score_threshold` leaves out passages with lower scores; `hybrid_search` weighs vectors and words; every `ranker`
+    is reciprocal rank fusion, without another model."""
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.filters is not None:
+            check_filter(self.filters)
+        return self
+
+    @property
+    def queries(self) -> list[str]:
+        """The queries, at least one."""
+        return [self.query] if isinstance(self.query, str) else self.query
+
+
+class FileCounts(ApiModel):
+    """Numbers of files by the state of their import."""
+
+    in_progress: int
+    completed: int
+    failed: int
+    cancelled: int
+    total: int
+
+
+class VectorStoreObject(ApiModel):
+    """One vector store of the project."""
+
+    id: str
+    object: Literal["vector_store"] = "vector_store"
+    created_at: int
+    name: str
+    usage_bytes: int
+    file_counts: FileCounts
+    status: Literal["expired", "in_progress", "completed"]
+    expires_after: VectorStoreExpiration | None
+    expires_at: int | None
+    last_active_at: int | None
+    metadata: dict[str, str]
+    embedding_model: str
+    """An extension: the model that embeds its files and queries."""
+
+
+class VectorStoreList(ItemList[VectorStoreObject]):
+    """A page of a project's vector stores."""
+
+
+class VectorStoreDeleted(Deleted):
+    """Confirmation that a vector store was deleted, with its passages; its files are kept."""
+
+    object: Literal["vector_store.deleted"] = "vector_store.deleted"
+
+
+class LastError(ApiModel):
+    """Why the import of a file failed."""
+
+    code: Literal["server_error", "unsupported_file", "invalid_file"]
+    message: str
+
+
+class VectorStoreFileObject(ApiModel):
+    """One file of a vector store; its id is that of the file."""
+
+    id: str
+    object: Literal["vector_store.file"] = "vector_store.file"
+    usage_bytes: int
+    created_at: int
+    vector_store_id: str
+    status: FileStatus
+    last_error: LastError | None
+    chunking_strategy: ChunkingStrategy
+    attributes: Attributes
+
+
+class VectorStoreFileList(ItemList[VectorStoreFileObject]):
+    """A page of a vector store's files."""
+
+
+class VectorStoreFileDeleted(Deleted):
+    """Confirmation that a file was removed from a vector store; the file itself is kept."""
+
+    object: Literal["vector_store.file.deleted"] = "vector_store.file.deleted"
+
+
+class FileBatchObject(ApiModel):
+    """Files that one request has attached to a vector store."""
+
+    id: str
+    object: Literal["vector_store.files_batch"] = "vector_store.files_batch"
+    created_at: int
+    vector_store_id: str
+    status: Literal["in_progress", "completed", "cancelled", "failed"]
+    file_counts: FileCounts
+
+
+class TextContent(ApiModel):
+    """A text of a file."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class FileContentPage(ApiModel):
+    """The text of a file, passage by passage."""
+
+    object: Literal["vector_store.file_content.page"] = "vector_store.file_content.page"
+    data: list[TextContent]
+    has_more: bool
+    next_page: str | None
+
+
+class SearchResult(ApiModel):
+    """A passage that fits a search."""
+
+    file_id: str
+    filename: str
+    score: float
+    attributes: Attributes
+    content: list[TextContent]
+
+
+class SearchResultPage(ApiModel):
+    """The passages that fit a search, the best first."""
+
+    object: Literal["vector_store.search_results.page"] = "vector_store.search_results.page"
+    search_query: list[str]
+    data: list[SearchResult]
+    has_more: bool
+    next_page: str | None
+
+
+class VectorStoreQuery(OrderedPageQuery):
+    """Query parameters of `GET /v1/vector_stores`."""
+
+    order: Literal["asc", "desc"] = "desc"
+    """Order by time of creation."""
+    before: QueryText | None = None
+    """Id of the first item of the next page, instead of `after`."""
+
+    @model_validator(mode="after")
+    def _one_side(self) -> Self:
+        if self.before is not None and self.after is not None:
+            raise conflict("before", "it and 'after' exclude each other")
+        return self
+
+
+class VectorStoreFileQuery(VectorStoreQuery):
+    """Query parameters of the routes that list files of a vector store."""
+
+    filter: FileStatus | None = None
+    """Only files with this status."""

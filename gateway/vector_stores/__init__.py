@@ -1,0 +1,1 @@
+"""Vector stores in a gateway: imports files in the background, embeds passages and queries, and searches."""

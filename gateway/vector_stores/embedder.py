@@ -1,0 +1,63 @@
+"""Chooses the model that embeds a vector store, and how long its passages may be."""
+
+from __future__ import annotations
+
+from auth_billing.access.principal import Principal
+from gateway.errors import InvalidRequest
+from gateway.http.gateway import Gateway
+from gateway.openai.vector_stores import StaticChunking
+from router.messages import Task
+from router.model_registry import ModelInfo
+from stored_objects.vector_stores.records import Chunking
+
+AUTO_TOKENS, AUTO_OVERLAP_SHARE = 400, 8
+"""Most tokens of a passage by the strategy `auto`, and the share of it that two passages have in common (an eighth)."""
+SPECIAL_TOKENS = 2
+"""Tokens that an embedding model adds to a text."""
+MIN_TOKENS = 16
+"""Fewest tokens of a passage, also for a model that reads less."""
+
+
+def embedder_of(gateway: Gateway, caller: Principal) -> ModelInfo:
+    """Return the model that embeds a new vector store: that of the setting, or the only served embedding model.
+
+    Raises:
+        InvalidRequest: There is none, or there are several and the setting names none.
+        ModelNotFound, ModelUnavailable: The model of the setting is not served, or the caller may not use it.
+    """
+    if named := gateway.settings.embedding_model:
+        return served_embedder(gateway, caller, named)
+    served = {model.name: model for _, model in gateway.catalogue.listed(caller.models) if model.task is Task.EMBED}
+    if len(served) == 1:
+        return next(iter(served.values()))
+    if served:
+        raise InvalidRequest(
+            "Several embedding models are served: the operator has to name one in HEADRACE_EMBEDDING_MODEL.",
+            code="model_not_chosen",
+        )
+    raise InvalidRequest(
+        "No embedding model is served that you may use, and a vector store needs one.", code="model_not_found"
+    )
+
+
+def served_embedder(gateway: Gateway, caller: Principal, name: str) -> ModelInfo:
+    """Return the embedding model with this name, which embeds a vector store.
+
+    Raises:
+        ModelNotFound, ModelUnavailable: The model is not served, or the caller may not use it.
+        InvalidRequest: The model makes no embeddings.
+    """
+    model = gateway.catalogue.find(name, caller.models, param="vector_store_id")
+    if model.task is not Task.EMBED:
+        raise InvalidRequest(f"The model '{model.name}' makes no embeddings.", code="model_not_found")
+    return model
+
+
+def chunking_for(model: ModelInfo, sizes: StaticChunking | None) -> Chunking:
+    """Return how a file is cut for `model`, which bounds the passages: by `sizes`, or automatically."""
+    longest = max(MIN_TOKENS, model.max_model_len - SPECIAL_TOKENS)
+    if sizes is None:
+        tokens = min(AUTO_TOKENS, longest)
+        return Chunking(tokens, tokens // AUTO_OVERLAP_SHARE, auto=True)
+    tokens = min(sizes.max_chunk_size_tokens, longest)
+    return Chunking(tokens, min(sizes.chunk_overlap_tokens, tokens // 2))

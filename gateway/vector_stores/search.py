@@ -1,0 +1,127 @@
+"""Searches vector stores for a request: embeds its queries by one job for each embedding model, then searches."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from auth_billing.access.principal import Principal
+from documents.search.filters import Combination, Comparison, Filter
+from documents.search.index import Hit, Question, SearchQuery
+from gateway.answers.collection import collect_vectors
+from gateway.http.gateway import Gateway
+from gateway.http.job_submission import submit
+from gateway.jobs.job_builder import Origin, build_embedding_job
+from gateway.openai.embeddings import EmbeddingRequest
+from gateway.openai.token_estimate import estimated_tokens
+from gateway.openai.vector_stores import ComparisonFilter, HybridWeights, RankingOptions, SearchFilter
+from gateway.vector_stores.embedder import SPECIAL_TOKENS, served_embedder
+from router.messages import UsagePart
+from stored_objects.vector_stores.records import VectorStore
+
+CUT_SHARE = 0.9
+"""Share of a query that is kept as long as it is too long for the embedding model."""
+
+
+@dataclass(frozen=True)
+class Queries:
+    """What to search vector stores for."""
+
+    texts: Sequence[str]
+    limit: int
+    filter: SearchFilter | None
+    ranking: RankingOptions
+
+
+@dataclass(frozen=True)
+class SearchHit:
+    """A passage of a vector store that a search has found."""
+
+    file: str
+    """Id of the file."""
+    hit: Hit
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What distinguishes the passage from others."""
+        return self.file, self.hit.number
+
+
+async def search_stores(
+    request: Request, gateway: Gateway, caller: Principal, stores: Sequence[VectorStore], queries: Queries
+) -> tuple[list[SearchHit], list[UsagePart]]:
+    """Return the passages of several vector stores that fit best, and what embedding the queries has used.
+
+    The passages of one vector store are ranked by reciprocal rank fusion; those of several are merged by place.
+
+    Raises:
+        ModelNotFound, ModelUnavailable: An embedding model is not served, or the caller may not use it.
+        GenerationError, AccountError, PublishError, Overloaded: As for a request of embeddings.
+    """
+    vectors: dict[str, list[bytes]] = {}
+    parts: list[UsagePart] = []
+    weights = queries.ranking.hybrid_search or HybridWeights(embedding_weight=1.0, text_weight=1.0)
+    if weights.embedding_weight:
+        for embedder in dict.fromkeys(each.embedder for each in stores):
+            vectors[embedder], part = await _embedded(request, gateway, caller, embedder, queries.texts)
+            parts.append(part)
+    threshold = queries.ranking.score_threshold
+
+    async def search(store: VectorStore) -> list[SearchHit]:
+        of_store: Sequence[bytes | None] = vectors.get(store.embedder) or [None] * len(queries.texts)
+        questions = [
+            Question(text, None if vector is None else array("f", vector))
+            for text, vector in zip(queries.texts, of_store, strict=True)
+        ]
+        query = SearchQuery(
+            questions,
+            queries.limit,
+            None if queries.filter is None else to_filter(queries.filter),
+            threshold or 0.0,
+            weights.embedding_weight,
+            weights.text_weight,
+        )
+        hits = await gateway.searches.search(store, query)
+        return [SearchHit(each.file.key.rpartition("/")[2], each) for each in hits]
+
+    found = await asyncio.gather(*(search(each) for each in stores))
+    return _merged(found)[: queries.limit], parts
+
+
+def to_filter(given: SearchFilter) -> Filter:
+    """Return a filter of the API as the index has it."""
+    if isinstance(given, ComparisonFilter):
+        return Comparison(given.key, given.type, given.value)
+    return Combination(given.type, [to_filter(each) for each in given.filters])
+
+
+def _merged(found: Sequence[Sequence[SearchHit]]) -> list[SearchHit]:
+    """Return the hits of several vector stores by their places, each passage once; equal places by score."""
+    placed = [(place, -each.hit.score, each) for hits in found for place, each in enumerate(hits)]
+    best: dict[tuple[str, int], SearchHit] = {}
+    for _, _, each in sorted(placed, key=lambda each: each[:2]):
+        best.setdefault(each.key, each)
+    return list(best.values())
+
+
+async def _embedded(
+    request: Request, gateway: Gateway, caller: Principal, embedder: str, texts: Sequence[str]
+) -> tuple[list[bytes], UsagePart]:
+    model = served_embedder(gateway, caller, embedder)
+    longest = model.max_model_len - SPECIAL_TOKENS
+    body = EmbeddingRequest.parse({"model": model.name, "input": [_cut(each, longest) for each in texts]})
+    admitted = await gateway.admission.admit_embeddings(caller, body)
+    job = build_embedding_job(body, admitted, Origin.of(gateway.settings))
+    async with submit(request, gateway, admitted, [job], streamed=False) as generation:
+        vectors = await collect_vectors(generation)
+    return vectors, UsagePart(model=model.name, usage=generation.usage)
+
+
+def _cut(text: str, tokens: int) -> str:
+    while len(text) > 1 and estimated_tokens(text) > tokens:
+        text = text[: int(len(text) * CUT_SHARE)]
+    return text

@@ -1,0 +1,228 @@
+"""`/v1/vector_stores`: files are imported and found, by their project only, until they are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from auth_billing.access.principal import Principal
+from auth_billing.access.scopes import PROJECT_SCOPES, Scope
+from router.messages import ServiceClass
+from tests.gateway.conftest import OTHER_KEY, SetStage, eventually
+from tests.gateway.http.routes.test_files import error_of
+from tests.gateway.vector_stores.library import CATS, DOGS, EMBEDDER, RENT, TOKENS_OF_A_TEXT, Library, library
+
+OTHER = {"authorization": f"Bearer {OTHER_KEY}"}
+
+
+@pytest.fixture
+async def shelf() -> AsyncIterator[Library]:
+    async with library() as made:
+        yield made
+
+
+async def test_files_are_imported_and_found_by_meaning_and_by_words(shelf: Library) -> None:
+    store = await shelf.create(DOGS, CATS, RENT, name="pets", metadata={"for": "test"})
+    assert (store["name"], store["metadata"], store["embedding_model"]) == ("pets", {"for": "test"}, EMBEDDER)
+    assert store["status"] == "completed"
+    assert store["file_counts"] == {"in_progress": 0, "completed": 3, "failed": 0, "cancelled": 0, "total": 3}
+    assert store["usage_bytes"] > 0
+    found = await shelf.search(store["id"], "pies", ranking_options={"hybrid_search": weights(1.0, 0.0)})
+    assert found[0]["content"][0]["text"].startswith("# Dogs") or "kennel" in found[0]["content"][0]["text"]
+    assert found[0]["filename"] == "0.md"
+    assert 0.9 < found[0]["score"] <= 1
+    words = await shelf.search(store["id"], "700 euros", ranking_options={"hybrid_search": weights(0.0, 1.0)})
+    assert [each["filename"] for each in words] == ["2.md"]
+    both = await shelf.search(store["id"], ["kot", "czynsz"], max_num_results=2)
+    assert {each["filename"] for each in both} == {"1.md", "2.md"}
+    high = await shelf.search(store["id"], "pies", ranking_options={"score_threshold": 0.9})
+    assert [each["filename"] for each in high] == ["0.md"]
+
+
+def weights(vectors: float, words: float) -> dict[str, float]:
+    return {"embedding_weight": vectors, "text_weight": words}
+
+
+async def test_imports_are_of_the_class_flex_and_searches_are_not_and_both_are_billed(shelf: Library) -> None:
+    store = await shelf.create(DOGS)
+    await shelf.search(store["id"], "pies")
+    await eventually(lambda: len(shelf.stage.receipts) == 2)
+    assert [job.service_class for job in shelf.worker.jobs] == [ServiceClass.FLEX, ServiceClass.DEFAULT]
+    assert [each.usage.prompt_tokens for each in shelf.stage.receipts] == [TOKENS_OF_A_TEXT] * 2
+
+
+async def test_the_same_content_is_embedded_once(shelf: Library) -> None:
+    first = await shelf.create(DOGS)
+    second = await shelf.create(DOGS, CATS)
+    assert len(shelf.worker.jobs) == 2
+    for store in (first, second):
+        assert (await shelf.search(store["id"], "dog"))[0]["filename"] == "0.md"
+    await shelf.client.delete(f"/v1/vector_stores/{first['id']}")
+    assert (await shelf.search(second["id"], "dog"))[0]["filename"] == "0.md"
+
+
+async def test_attributes_filter_searches(shelf: Library) -> None:
+    store = await shelf.create()
+    for content, year in ((DOGS, 2025), (CATS, 2026)):
+        body = {"file_id": await shelf.upload(content, f"{year}.md"), "attributes": {"year": year, "public": True}}
+        await shelf.post(f"/{store['id']}/files", body)
+    await shelf.imported(store["id"])
+    later = {"type": "and", "filters": [{"type": "gt", "key": "year", "value": 2025}, equal("public", True)]}
+    found = await shelf.search(store["id"], "dog", filters=later)
+    assert [each["filename"] for each in found] == ["2026.md"]
+    assert found[0]["attributes"] == {"year": 2026, "public": True}
+    changed = await shelf.post(f"/{store['id']}/files/{found[0]['file_id']}", {"attributes": {"year": 2024}})
+    assert changed["attributes"] == {"year": 2024}
+    assert await shelf.search(store["id"], "dog", filters=later) == []
+
+
+def equal(key: str, value: object) -> dict[str, object]:
+    return {"type": "eq", "key": key, "value": value}
+
+
+async def test_a_broken_file_fails_with_its_reason_while_others_go_on(shelf: Library) -> None:
+    store = await shelf.create(DOGS, b"%PDF-1.7 broken", b"\x00\x01\x02\xff" * 100)
+    assert store["file_counts"]["completed"] == 1
+    assert store["file_counts"]["failed"] == 2
+    failed = (await shelf.get(f"/{store['id']}/files?filter=failed&order=asc"))["data"]
+    assert [each["last_error"]["code"] for each in failed] == ["invalid_file", "unsupported_file"]
+    assert all(each["last_error"]["message"] for each in failed)
+
+
+async def test_content_is_listed_passage_by_passage(shelf: Library) -> None:
+    store = await shelf.create(DOGS)
+    (file,) = (await shelf.get(f"/{store['id']}/files"))["data"]
+    assert file["status"] == "completed"
+    assert file["chunking_strategy"]["type"] == "static"
+    content = await shelf.get(f"/{store['id']}/files/{file['id']}/content")
+    assert "barks at night" in content["data"][0]["text"]
+    assert (content["has_more"], content["next_page"]) == (False, None)
+
+
+async def test_batches_of_files_are_counted_listed_and_cancelled(shelf: Library) -> None:
+    store = await shelf.create()
+    ids = [await shelf.upload(each, "a.md") for each in (DOGS, CATS)]
+    batch = await shelf.post(f"/{store['id']}/file_batches", {"file_ids": ids, "attributes": {"year": 2026}})
+    assert batch["object"] == "vector_store.files_batch"
+    await shelf.imported(store["id"])
+    path = f"/{store['id']}/file_batches/{batch['id']}"
+    assert (await shelf.get(path))["status"] == "completed"
+    assert (await shelf.get(path))["file_counts"]["completed"] == 2
+    listed = (await shelf.get(f"{path}/files?order=asc"))["data"]
+    assert [each["id"] for each in listed] == ids
+    assert listed[0]["attributes"] == {"year": 2026}
+    assert (await shelf.post(f"{path}/cancel"))["status"] == "cancelled"
+    assert (await shelf.get(path))["file_counts"]["completed"] == 2
+
+
+async def test_deleted_files_and_stores_are_gone(shelf: Library) -> None:
+    store = await shelf.create(DOGS, CATS)
+    (file, *_) = (await shelf.get(f"/{store['id']}/files?order=asc"))["data"]
+    removed = await shelf.client.delete(f"/v1/vector_stores/{store['id']}/files/{file['id']}")
+    assert removed.json() == {"id": file["id"], "object": "vector_store.file.deleted", "deleted": True}
+    assert [each["filename"] for each in await shelf.search(store["id"], "dog")] == ["1.md"]
+    await shelf.get(f"/{store['id']}/files/{file['id']}", status=404)
+    assert (await shelf.client.get(f"/v1/files/{file['id']}")).status_code == 200
+    deleted = await shelf.client.delete(f"/v1/vector_stores/{store['id']}")
+    assert deleted.json()["object"] == "vector_store.deleted"
+    await shelf.get(f"/{store['id']}", status=404)
+    assert (await shelf.post(f"/{store['id']}/search", {"query": "dog"}, status=404))["error"]["code"] == "not_found"
+
+
+async def test_a_deleted_file_is_gone_from_all_vector_stores(shelf: Library) -> None:
+    store = await shelf.create(DOGS, CATS)
+    (file, _) = (await shelf.get(f"/{store['id']}/files?order=asc"))["data"]
+    other = await shelf.post("", {"file_ids": [file["id"]]})
+    await shelf.imported(other["id"])
+    assert (await shelf.client.delete(f"/v1/files/{file['id']}")).status_code == 200
+    assert [each["filename"] for each in await shelf.search(store["id"], "dog")] == ["1.md"]
+    assert await shelf.search(other["id"], "dog") == []
+    assert (await shelf.get(f"/{other['id']}"))["file_counts"]["total"] == 0
+
+
+async def test_another_project_sees_nothing(shelf: Library) -> None:
+    store = await shelf.create(DOGS)
+    (file,) = (await shelf.get(f"/{store['id']}/files"))["data"]
+    path = f"/v1/vector_stores/{store['id']}"
+    for method, url, body in [
+        ("GET", path, None),
+        ("POST", path, {"name": "mine"}),
+        ("DELETE", path, None),
+        ("POST", f"{path}/search", {"query": "dog"}),
+        ("GET", f"{path}/files", None),
+        ("POST", f"{path}/files", {"file_id": file["id"]}),
+        ("GET", f"{path}/files/{file['id']}", None),
+        ("POST", f"{path}/files/{file['id']}", {"attributes": {}}),
+        ("DELETE", f"{path}/files/{file['id']}", None),
+        ("GET", f"{path}/files/{file['id']}/content", None),
+        ("POST", f"{path}/file_batches", {"file_ids": [file["id"]]}),
+    ]:
+        response = await shelf.client.request(method, url, json=body, headers=OTHER)
+        assert response.status_code == 404, (method, url, response.text)
+    mine = await shelf.client.post("/v1/vector_stores", json={"file_ids": [file["id"]]}, headers=OTHER)
+    assert error_of(mine) == (400, "invalid_value", "file_ids")
+    assert (await shelf.client.get("/v1/vector_stores", headers=OTHER)).json()["data"] == []
+
+
+async def test_stores_are_listed_in_pages(shelf: Library) -> None:
+    ids = [(await shelf.create(name=str(number)))["id"] for number in range(3)]
+    first = await shelf.get("?limit=2")
+    assert [each["id"] for each in first["data"]] == ids[:0:-1]
+    assert first["has_more"] is True
+    rest = await shelf.get(f"?limit=2&after={first['last_id']}")
+    assert ([each["id"] for each in rest["data"]], rest["has_more"]) == ([ids[0]], False)
+    back = await shelf.get(f"?limit=1&before={rest['first_id']}")
+    assert [each["id"] for each in back["data"]] == [ids[1]]
+    assert (await shelf.get("?after=vs_none", status=400))["error"]["param"] == "after"
+
+
+async def test_a_store_is_changed(shelf: Library) -> None:
+    store = await shelf.create(name="pets", expires_after={"anchor": "last_active_at", "days": 1})
+    assert store["expires_at"] == store["last_active_at"] + 86400
+    changed = await shelf.post(f"/{store['id']}", {"metadata": {"a": "b"}})
+    assert (changed["name"], changed["metadata"], changed["expires_after"]) == (
+        "pets",
+        {"a": "b"},
+        store["expires_after"],
+    )
+    forever = await shelf.post(f"/{store['id']}", {"name": "zoo", "expires_after": None})
+    assert (forever["name"], forever["expires_after"], forever["expires_at"]) == ("zoo", None, None)
+
+
+async def test_an_expired_store_is_neither_searched_nor_filled(shelf: Library) -> None:
+    store = await shelf.create(DOGS, expires_after={"anchor": "last_active_at", "days": 1})
+    records = shelf.stage.gateway.vector_stores.records
+    (found,) = await records.find_any([store["id"]])
+    await records.update(replace(found, expires=1.0))
+    assert (await shelf.get(f"/{store['id']}"))["status"] == "expired"
+    refused = await shelf.post(f"/{store['id']}/search", {"query": "dog"}, status=400)
+    assert refused["error"]["code"] == "vector_store_expired"
+
+
+async def test_without_an_embedding_model_there_are_no_stores(set_stage: SetStage) -> None:
+    stage = await set_stage()
+    response = await stage.client.post("/v1/vector_stores", json={})
+    assert error_of(response) == (400, "model_not_found", None)
+    assert "No embedding model" in response.json()["error"]["message"]
+
+
+async def test_the_setting_names_the_embedding_model(set_stage: SetStage) -> None:
+    stage = await set_stage(embedding_model="org/other")
+    response = await stage.client.post("/v1/vector_stores", json={})
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "model_not_found")
+
+
+async def test_attaching_and_searching_need_the_scope_of_embeddings(shelf: Library) -> None:
+    store = await shelf.create()
+    scopes = PROJECT_SCOPES - {Scope.EMBEDDINGS}
+    caller = Principal("key-3", "tenant-1", "salt-1", project="project-1", scopes=scopes)
+    shelf.stage.accounts.added["hr_live_files"] = caller
+    headers = {"authorization": "Bearer hr_live_files"}
+    for path, body in ((f"/{store['id']}/search", {"query": "x"}), ("", {})):
+        response = await shelf.client.post(f"/v1/vector_stores{path}", json=body, headers=headers)
+        assert (response.status_code, response.json()["error"]["code"]) == (403, "missing_scope")
+    listed: httpx.Response = await shelf.client.get("/v1/vector_stores", headers=headers)
+    assert [each["id"] for each in listed.json()["data"]] == [store["id"]]

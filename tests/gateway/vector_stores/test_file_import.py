@@ -1,0 +1,131 @@
+"""Imports of files: they go on after a lost lease, embed nothing twice, and end with a reason that clients see."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from router.messages import EmbeddingPrompt, FailureCode, Job
+from stored_objects.vector_stores.passages import BLOCK_PASSAGES
+from tests.fakes.scripted_worker import Script, ScriptedWorker, fail
+from tests.fakes.vector_stores import DictVectorStores
+from tests.gateway.conftest import eventually
+from tests.gateway.vector_stores.library import DOGS, Library, embed_topics, library
+
+NOTE = "A note about the garden behind the house, in which nothing grows but grass and weeds of all kinds. " * 3
+NOTES = 2 * BLOCK_PASSAGES + 10
+LONG = b"\n\n".join(f"Number {number}. {NOTE}".encode() for number in range(NOTES))
+"""A file of three blocks of passages."""
+SMALL = {"type": "static", "static": {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 0}}
+
+
+def gated(first: int) -> tuple[Script, asyncio.Event]:
+    """A script that embeds the first jobs at once, the others once the event is set."""
+    gate = asyncio.Event()
+
+    async def script(worker: ScriptedWorker, job: Job) -> None:
+        if worker.jobs.index(job) >= first:
+            await gate.wait()
+        await embed_topics(worker, job)
+
+    return script, gate
+
+
+def records_of(shelf: Library) -> DictVectorStores:
+    records = shelf.stage.gateway.vector_stores.records
+    assert isinstance(records, DictVectorStores)
+    return records
+
+
+async def attached(shelf: Library, content: bytes, **fields: Any) -> tuple[str, str]:
+    """Attach a file to a new vector store; return the ids of both."""
+    store = (await shelf.post(""))["id"]
+    file = await shelf.upload(content)
+    await shelf.post(f"/{store}/files", {"file_id": file, **fields})
+    return store, file
+
+
+async def failure_of(shelf: Library, store: str, file: str) -> dict[str, str]:
+    await shelf.imported(store)
+    found: dict[str, str] = (await shelf.get(f"/{store}/files/{file}"))["last_error"]
+    return found
+
+
+def texts_of(job: Job) -> list[str]:
+    assert isinstance(job.prompt, EmbeddingPrompt)
+    return [str(each) for each in job.prompt.inputs]
+
+
+async def test_an_import_that_loses_its_lease_goes_on_and_embeds_nothing_twice() -> None:
+    script, gate = gated(1)
+    async with library(embeds=script) as shelf:
+        store, file = await attached(shelf, LONG, chunking_strategy=SMALL)
+        await eventually(lambda: len(shelf.worker.jobs) == 3)
+        records = records_of(shelf)
+        key = f"{store}/{file}"
+        lost = records.files[key]
+        records.files[key] = replace(lost, runner="another", lease=0.0, claims=lost.claims + 1)
+        gate.set()
+        assert (await shelf.imported(store))["file_counts"]["completed"] == 1
+        assert records.files[key].claims > lost.claims + 1
+        assert [len(texts_of(job)) for job in shelf.worker.jobs] == [BLOCK_PASSAGES, BLOCK_PASSAGES, 10]
+        await eventually(lambda: len(shelf.stage.receipts) == 3)
+        content = (await shelf.get(f"/{store}/files/{file}/content"))["data"]
+        assert [each["text"].partition(".")[0] for each in content] == [f"Number {number}" for number in range(NOTES)]
+
+
+async def test_a_cancelled_import_ends() -> None:
+    script, gate = gated(0)
+    async with library(embeds=script) as shelf:
+        store = (await shelf.post(""))["id"]
+        batch = await shelf.post(f"/{store}/file_batches", {"file_ids": [await shelf.upload(DOGS)]})
+        await eventually(lambda: len(shelf.worker.jobs) == 1)
+        await shelf.post(f"/{store}/file_batches/{batch['id']}/cancel")
+        gate.set()
+        await eventually(lambda: len(shelf.stage.receipts) == 1)
+        found = await shelf.get(f"/{store}/file_batches/{batch['id']}")
+        assert (found["status"], found["file_counts"]["cancelled"]) == ("cancelled", 1)
+        assert await shelf.search(store, "dog") == []
+
+
+async def test_texts_that_the_model_can_not_read_are_cut_for_it_and_found_whole() -> None:
+    async def short_sighted(worker: ScriptedWorker, job: Job) -> None:
+        too_long = max(map(len, texts_of(job))) > 40
+        await (fail(FailureCode.CONTEXT_LENGTH_EXCEEDED) if too_long else embed_topics)(worker, job)
+
+    async with library(embeds=short_sighted) as shelf:
+        store, file = await attached(shelf, DOGS)
+        assert (await shelf.imported(store))["file_counts"]["completed"] == 1
+        assert "barks at night" in (await shelf.get(f"/{store}/files/{file}/content"))["data"][0]["text"]
+        await eventually(lambda: sum(each.usage.prompt_tokens > 0 for each in shelf.stage.receipts) == 1)
+
+
+async def test_a_file_whose_key_was_revoked_fails() -> None:
+    async with library() as shelf:
+        shelf.stage.accounts.revoked.add("key-1")
+        failure = await failure_of(shelf, *await attached(shelf, DOGS))
+        assert failure == {"code": "server_error", "message": "The API key that has attached the file was revoked."}
+
+
+async def test_a_file_that_is_deleted_before_its_import_is_gone() -> None:
+    script, gate = gated(0)
+    async with library(embeds=script) as shelf:
+        store, file = await attached(shelf, DOGS)
+        await eventually(lambda: len(shelf.worker.jobs) == 1)
+        await shelf.client.delete(f"/v1/files/{file}")
+        gate.set()
+        await eventually(lambda: len(shelf.stage.receipts) == 1)
+        assert (await shelf.imported(store))["file_counts"]["total"] == 0
+
+
+async def test_a_model_that_refuses_is_the_reason_of_a_failure() -> None:
+    async with library(embeds=fail(FailureCode.FAILED_REPEATEDLY, "It failed.")) as shelf:
+        failure = await failure_of(shelf, *await attached(shelf, DOGS))
+        assert failure["code"] == "server_error"
+
+
+async def test_a_file_without_text_fails() -> None:
+    async with library() as shelf:
+        failure = await failure_of(shelf, *await attached(shelf, b"   \n \n"))
+        assert (failure["code"], failure["message"][:21]) == ("invalid_file", "The file has no text.")
