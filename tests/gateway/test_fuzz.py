@@ -58,6 +58,7 @@ OPERATIONS = [
     ("DELETE", "/v1/chat/completions/{completion_id}", None),
     ("GET", "/v1/chat/completions/{completion_id}/messages", None),
     ("POST", "/v1/responses/input_tokens", MODEL),
+    ("POST", "/v1/responses/compact", MODEL),
     ("GET", "/v1/responses/{response_id}", None),
     ("DELETE", "/v1/responses/{response_id}", None),
     ("POST", "/v1/responses/{response_id}/cancel", None),
