@@ -1,7 +1,8 @@
 """Decides which entries of a planned step are deferred to the next one, so that prompts are computed sooner.
 
 Deferred entries keep their blocks. Decodes are deferred for short prompts, at most every second time. Sequences of the
-service class `flex` are deferred for each prompt of another class.
+service class `flex` are deferred for each prompt of another class; where decodes are deferred at all, because each row
+of a step takes time, they are deferred for each sequence of another class.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ class PrefillPriority:
         kept = usual or flex
         prompts = [entry for entry in kept if entry.count > 1 or not entry.sequence.generated]
         eligible = sum(entry.count for entry in prompts) in self._short_prompts
-        self._interruptible = not usual or not (self._decode_deferred or prompts)
+        defers_flex = bool(usual and flex and (prompts or self._short_prompts))
+        defers_flex = defers_flex and self._flex_deferrals < MAX_FLEX_DEFERRALS
+        self._flex_deferrals = self._flex_deferrals + 1 if defers_flex else 0
+        self._delays_decodes, self._delays_flex = bool(usual), bool(flex) and not defers_flex
+        self._interruptible = not usual or not (prompts or (self._decode_deferred and not self._delays_flex))
         self._decode_deferred = eligible and not self._decode_deferred and len(prompts) < len(kept)
         if self._decode_deferred:
             kept = prompts
-        self._delays_decodes = bool(usual)
-        self._delays_flex = bool(flex)
-        defers_flex = bool(usual and prompts and flex) and self._flex_deferrals < MAX_FLEX_DEFERRALS
-        self._flex_deferrals = self._flex_deferrals + 1 if defers_flex else 0
         return kept + flex if usual and not defers_flex else kept
 
     def may_interrupt(self, prompt_tokens: int, *, flex: bool) -> bool:
@@ -53,7 +54,7 @@ class PrefillPriority:
 
         The prompt must be short and not of the class `flex`; below the short ones, which cost little next to the
         decodes of a step, it may interrupt a step with `flex`. A step with other classes must have no prompts of them,
-        and their decodes must not have been deferred, or interrupted, just before.
+        and unless it computes `flex` too their decodes must not have been deferred, or interrupted, just before.
         """
         least = 1 if self._delays_flex else self._short_prompts.start
         return self._interruptible and not flex and least <= prompt_tokens < self._short_prompts.stop

@@ -32,9 +32,15 @@ def test_flex_is_deferred_for_prompts_of_others_some_steps_in_a_row() -> None:
     assert priority.kept(entries[1:]) == entries[1:], "no prompt of another class"
 
 
-def test_prompts_of_flex_do_not_defer_decodes_of_others() -> None:
+def test_flex_is_deferred_for_decodes_of_others_where_rows_take_time() -> None:
     entries = [decode(), prompt(5, flex=True)]
-    assert PrefillPriority(SHORT).kept(entries) == entries
+    assert PrefillPriority(range(0)).kept(entries) == entries
+    priority = PrefillPriority(SHORT)
+    kept = [priority.kept(entries) for _ in range(MAX_FLEX_DEFERRALS + 1)]
+    assert kept == [entries[:1]] * MAX_FLEX_DEFERRALS + [entries]
+
+
+def test_prompts_of_flex_defer_decodes_of_flex() -> None:
     alone = [decode(flex=True), prompt(5, flex=True)]
     assert PrefillPriority(SHORT).kept(alone) == alone[1:]
 
@@ -43,7 +49,8 @@ def test_prompts_of_flex_do_not_defer_decodes_of_others() -> None:
     ("step", "tokens"),
     [
         ([decode()], SHORT),
-        ([decode(), decode(flex=True)], range(1, 11)),
+        ([decode(), decode(flex=True)], SHORT),
+        ([decode(flex=True)], range(1, 11)),
         ([prompt(5, flex=True)], range(1, 11)),
         ([prompt(5), decode(flex=True)], range(0)),
     ],
@@ -66,3 +73,12 @@ def test_decodes_are_not_delayed_twice_but_those_of_flex_are() -> None:
         priority.record_interrupt()
         priority.kept(entries)
         assert priority.may_interrupt(5, flex=False) is again
+
+
+def test_a_prompt_interrupts_a_step_of_all_classes_although_decodes_were_just_deferred() -> None:
+    priority = PrefillPriority(SHORT)
+    for _ in range(MAX_FLEX_DEFERRALS):
+        priority.kept([decode(), decode(flex=True)])
+    priority.record_interrupt()
+    assert len(priority.kept([decode(), decode(flex=True)])) == 2
+    assert priority.may_interrupt(1, flex=False)
