@@ -466,7 +466,6 @@ OUT_OF_SCOPE = [
     ("POST", "/v1/audio/transcriptions"),
     ("POST", "/v1/assistants"),
     ("POST", "/v1/threads/runs"),
-    ("POST", "/v1/moderations"),
     ("POST", "/v1/fine_tuning/jobs"),
     ("GET", "/v1/jobs/chatcmpl-1"),
     ("POST", "/v1/chat/completions/"),
