@@ -8,7 +8,7 @@ GatewayError
 └── BrokerDown, Overloaded    checked locally, before a job is published
 
 GenerationError (`router/producer/errors.py`)    an opened generation did not finish
-└── ClientDisconnected, ServerShutdown, ModerationUnavailable
+└── RequestTooLarge, ClientDisconnected, ServerShutdown, ModerationUnavailable
 
 The messages of both are sent to the client and must not reveal internals.
 """
@@ -142,6 +142,15 @@ class Overloaded(GatewayError):
         super().__init__()
         self.reason = reason
         self.retry_after = max(1, math.ceil(min(wait, MAX_RETRY_AFTER)))
+
+
+class RequestTooLarge(GenerationError):
+    """Raised for a request whose job is larger than the broker accepts; nothing was sent."""
+
+    message = (
+        "The request is too large together with its files, images and stored context: send fewer or smaller files and "
+        "images, or a shorter conversation."
+    )
 
 
 class ClientDisconnected(GenerationError):

@@ -17,7 +17,7 @@ import structlog
 from router import messages, topology
 from router.control_signing import ControlSigner
 from router.diagnosis import REASON_HEADER, Diagnosis
-from router.errors import PublishError, UndecodableMessage, UntrustedControl
+from router.errors import MessageTooLarge, PublishError, UndecodableMessage, UntrustedControl
 from router.messages import Codec, Control, Job, Receipt, ServiceClass, Settlement, Window, WorkerStatus
 from router.transport.base import (
     Browser,
@@ -33,6 +33,11 @@ from router.transport.base import (
 
 T = TypeVar("T")
 
+MAX_JOB_BYTES = 15 * 2**20
+"""Most bytes of an encoded job: a margin below RabbitMQ's `max_message_size` of 16 MiB (infra/rabbitmq/rabbitmq.conf).
+
+The broker closes the channel of a larger message, and with it fails all publishes of the process that are in flight.
+"""
 FORGED_RECEIPT = f"a receipt that was not published to {topology.RECEIPTS_EXCHANGE}"
 """Reason with which receipts are parked that a worker may have forged."""
 
@@ -168,15 +173,19 @@ class Bus:
         """Publish one job to its model's queue, and wait for the publisher confirm; the queue drops it at its deadline.
 
         Raises:
+            MessageTooLarge: the encoded job has more than `MAX_JOB_BYTES`; nothing was sent.
             Unroutable, QueueFull, BrokerUnavailable: the job was not queued.
             PublishUnknown: no confirm arrived; the job may be queued.
         """
+        body = messages.encode(job)
+        if len(body) > MAX_JOB_BYTES:
+            raise MessageTooLarge(f"a job has {MAX_JOB_BYTES} bytes at most, and this one has {len(body)}")
         remaining_ms = max(1, int((job.deadline - time.time()) * 1000))
         await self._transport.publish(
             Outgoing(
                 exchange=topology.JOBS_EXCHANGE,
                 routing_key=topology.job_routing_key(job.model, job.service_class),
-                body=messages.encode(job),
+                body=body,
                 headers=headers,
                 message_id=job.id,
                 persistent=True,

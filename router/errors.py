@@ -8,6 +8,7 @@ WireError
 ├── TooManyAncestors          a child job would be deeper than the platform allows
 ├── BrokerRefused             the broker refuses a declaration or a consumer
 └── PublishError              the broker did not (surely) accept a message
+    ├── MessageTooLarge       it is larger than brokers take; it was not sent
     ├── Unroutable            no queue is bound for it; it was not queued
     ├── QueueFull             the queue is at its limit; it was not queued
     ├── BrokerUnavailable     no connection, or blocked by an alarm; it was not queued
@@ -41,6 +42,10 @@ class TooManyAncestors(WireError):
 
 class PublishError(WireError):
     """Base of errors of a publish that the broker did not (surely) accept."""
+
+
+class MessageTooLarge(PublishError):
+    """Raised, before anything is sent, for a message that is larger than the broker accepts."""
 
 
 class Unroutable(PublishError):

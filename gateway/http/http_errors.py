@@ -126,6 +126,7 @@ HTTP_ERRORS: Mapping[type[Exception] | FailureCode, HttpError] = {
     errors.HeadersTimeout: HttpError(408, _REQUEST, "request_timeout"),
     MalformedRequest: HttpError(400, _REQUEST, "invalid_json"),
     BodyTooLarge: HttpError(413, _REQUEST, "request_too_large"),
+    errors.RequestTooLarge: HttpError(413, _REQUEST, "request_too_large"),
     BodyTimeout: HttpError(408, _REQUEST, "request_timeout"),
     IncompleteBody: HttpError(499, _REQUEST, "client_disconnected"),
     UnsupportedMediaType: HttpError(415, _REQUEST, "unsupported_media_type"),

@@ -22,7 +22,7 @@ from gateway.jobs.job_billing import RequestBilling
 from gateway.jobs.prompt_echo import EchoedPrompt
 from gateway.moderation.answer_guard import AnswerGuard
 from gateway.moderation.moderation import RequestModeration
-from router.errors import PublishError
+from router.errors import MessageTooLarge, PublishError
 from router.messages import (
     Cancelled,
     Delta,
@@ -39,12 +39,7 @@ from router.messages import (
     Usage,
     UsagePart,
 )
-from router.producer.errors import (
-    GenerationError,
-    JobCancelled,
-    JobFailed,
-    NotQueued,
-)
+from router.producer.errors import GenerationError, JobCancelled, JobFailed, NotQueued
 from router.producer.recovery_events import JobQueued
 from router.producer.reply_reader import ReplyReader
 from router.producer.unread_replies import Arrival
@@ -154,6 +149,7 @@ class Generation:
         Raises:
             AccountError: the account can't pay, or the store did not answer.
             PromptBlocked, ModerationUnavailable: moderation refuses the prompt, or is not available.
+            RequestTooLarge: a job is larger than the broker accepts.
             GenerationError: the request failed while credit was held.
             PublishError: the broker did not confirm at least one job.
         """
@@ -179,6 +175,8 @@ class Generation:
                 self._open[number].recovery.receive(JobQueued(), time.monotonic())
                 self._billing.queued(number)
         for result in results:
+            if isinstance(result, MessageTooLarge):
+                raise errors.RequestTooLarge from result
             if isinstance(result, BaseException):
                 raise result
 
@@ -191,6 +189,8 @@ class Generation:
         publishing = [asyncio.create_task(publish(number)) for number in numbers]
         try:
             await asyncio.gather(*publishing)
+        except errors.RequestTooLarge as error:
+            self._unread.fail(error)
         except PublishError as error:
             _log.warning("waiting job not published", job=self.jobs[0].id, reason=str(error))
             self._unread.fail(NotQueued())

@@ -63,6 +63,7 @@ class JobSubmission:
         Raises:
             AccountError, PublishError: the request can't be paid for or queued.
             PromptBlocked, InvalidRequest: the project's moderation refuses a prompt, or can't check it.
+            RequestTooLarge: a job is larger than the broker accepts.
             GenerationError: the request failed before it was published.
             RateLimitExceeded, StoreUnavailable: the caller's limits don't allow it.
         """

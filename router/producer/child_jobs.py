@@ -18,7 +18,7 @@ from typing import NamedTuple
 import structlog
 
 from router.bus import Bus
-from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, TooManyAncestors
+from router.errors import BrokerUnavailable, MessageTooLarge, PublishError, PublishUnknown, QueueFull, TooManyAncestors
 from router.messages import (
     MAX_DEPTH,
     Cancelled,
@@ -91,6 +91,9 @@ def parent_failure(error: ChildJobError) -> ParentFailure:
             return ParentFailure(FailureCode.WORKER_LOST, str(error))
         case TooManyAncestors():
             return ParentFailure(FailureCode.INVALID_PARAMETER, "Assistants call one another too deeply.", "model")
+        case MessageTooLarge():
+            message = "The request is too large together with its files, images and results of tools."
+            return ParentFailure(FailureCode.INVALID_PARAMETER, message)
         case PublishError():
             _log.warning("a child job was not queued", reason=str(error))
             return ParentFailure(FailureCode.WORKER_LOST, "The service is temporarily unavailable.")
@@ -221,6 +224,7 @@ class ChildJobs:
         A publish without a confirm counts as queued: if it was not, recovery publishes a copy.
 
         Raises:
+            MessageTooLarge: the job is larger than the broker accepts.
             PublishError: no queue is bound, or the broker took no job for `Timings.unreachable_after`.
         """
         backoff, until = Backoff(PUBLISH_WAIT), time.monotonic() + self._unreachable_after

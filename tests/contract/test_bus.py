@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from router import control_targets, topology
-from router.bus import Bus
+from router.bus import MAX_JOB_BYTES, Bus
 from router.control_signing import ControlSigner
 from router.diagnosis import REASON_HEADER
-from router.errors import QueueFull, Unroutable
+from router.errors import MessageTooLarge, QueueFull, Unroutable
 from router.messages import Cancel, Delta, Drain, ServiceClass, Window, WorkerState
 from router.transport.base import Outgoing, Transport
 from tests.contract.conftest import MakeTransport
@@ -53,6 +53,25 @@ async def test_jobs_go_to_their_model_and_class(make_bus: MakeBus) -> None:
     second.delivery.ack()
     with pytest.raises(Unroutable):
         await gateway.publish_job(job(model="unheard-of"), {})
+
+
+async def test_a_job_that_is_too_large_is_not_sent_and_does_not_affect_others(make_bus: MakeBus) -> None:
+    bus, _ = await make_bus("gateway-1")
+    await bus.declare_model(JOB.model)
+    other = asyncio.create_task(bus.publish_job(job(), {}))
+    with pytest.raises(MessageTooLarge):
+        await bus.publish_job(job(tenant="x" * MAX_JOB_BYTES), {})
+    await other
+    [queued] = await take(await bus.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=2), 1)
+    queued.delivery.ack()
+
+
+async def test_a_job_of_almost_the_limit_is_queued(make_bus: MakeBus) -> None:
+    bus, _ = await make_bus("gateway-1")
+    await bus.declare_model(JOB.model)
+    await bus.publish_job(job(tenant="x" * (MAX_JOB_BYTES - 10_000)), {})
+    [queued] = await take(await bus.jobs(JOB.model, ServiceClass.DEFAULT, prefetch=1), 1)
+    queued.delivery.ack()
 
 
 async def test_a_job_past_its_deadline_is_a_dead_letter(make_bus: MakeBus) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.jobs import gateway_billing, job_billing
 from gateway.jobs.gateway_billing import MAX_RESERVING
+from router import bus
 from router.errors import BrokerUnavailable, PublishError, PublishUnknown, QueueFull, Unroutable
 from router.messages import (
     Delta,
@@ -45,6 +46,20 @@ async def test_the_hold_of_a_job_that_is_not_queued_is_released(
     await eventually(stage.is_settled)
     assert [job[-2:] for job in stage.billing.voided] == ["-1"]
     assert [receipt.usage for receipt in stage.receipts] == [NOTHING] * 2
+
+
+async def test_the_hold_of_a_request_that_is_too_large_is_released(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await set_stage()
+    monkeypatch.setattr(bus, "MAX_JOB_BYTES", 1000)
+    answer = await stage.chat(messages=[{"role": "user", "content": "x" * 1000}])
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (413, "request_too_large")
+    assert "together with its files, images and stored context" in error["message"]
+    await eventually(stage.is_settled)
+    assert stage.billing.voided == list(stage.billing.held)
+    assert (stage.receipts, stage.worker.jobs) == ([], [])
 
 
 async def test_a_hold_of_unknown_outcome_is_released(set_stage: SetStage) -> None:

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from gateway.admission.other_gateways import OtherGatewaysLoad
 from gateway.admission.publish_queue import PublishQueue, _Capacity
+from gateway.errors import RequestTooLarge
 from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_completion_jobs
 from gateway.openai.completions import CompletionRequest
-from router.errors import QueueFull
+from router.errors import MessageTooLarge, QueueFull
 from router.messages import AttemptReport, AttemptState, Delta, FailureCode, Job, WorkerState
 from router.model_registry import ModelRegistry
 from router.producer.errors import DeadlinePassed, JobFailed, NotQueued
@@ -81,9 +82,12 @@ async def test_the_deadline_ends_a_silent_generation(set_stage: SetStage) -> Non
             pass
 
 
-@pytest.mark.parametrize("error", [QueueFull("full"), ValueError("a bug")])
+@pytest.mark.parametrize(
+    ("error", "ended"),
+    [(QueueFull("full"), NotQueued), (ValueError("a bug"), NotQueued), (MessageTooLarge("large"), RequestTooLarge)],
+)
 async def test_a_waiting_job_that_is_not_published_ends_the_request_and_the_jobs_behind_it(
-    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, error: Exception
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, error: Exception, ended: type[Exception]
 ) -> None:
     monkeypatch.setattr(
         PublishQueue,
@@ -104,7 +108,7 @@ async def test_a_waiting_job_that_is_not_published_ends_the_request_and_the_jobs
 
     monkeypatch.setattr(stage.gateway.bus, "publish_job", refuse_third)
     generation._queue_entries[0].leave()
-    with pytest.raises(NotQueued):
+    with pytest.raises(ended):
         await asyncio.wait_for(anext(generation.batches()), 5)
     await asyncio.sleep(0.01)  # closing released the slots of the first jobs
     assert published == [generation.jobs[2].id]

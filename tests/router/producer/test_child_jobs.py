@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from router.bus import Bus
-from router.errors import BrokerUnavailable, PublishUnknown, QueueFull, TooManyAncestors, Unroutable
+from router.errors import BrokerUnavailable, MessageTooLarge, PublishUnknown, QueueFull, TooManyAncestors, Unroutable
 from router.messages import MAX_DEPTH, Cancelled, Failed, FailureCode, Job, Reply, ServiceClass, Usage, Window
 from router.producer.child_jobs import ChildJobError, ChildJobs, ChildRequest, parent_failure
 from router.producer.errors import DeadlinePassed, JobCancelled, JobFailed, UpstreamUnreachable
@@ -218,6 +218,7 @@ async def test_a_failure_of_the_inbox_fails_all_child_jobs(bus: Bus, monkeypatch
         (UpstreamUnreachable(), FailureCode.WORKER_LOST, None),
         (TooManyAncestors("4"), FailureCode.INVALID_PARAMETER, "model"),
         (Unroutable("q"), FailureCode.WORKER_LOST, None),
+        (MessageTooLarge("q"), FailureCode.INVALID_PARAMETER, None),
     ],
 )
 def test_a_parent_fails_as_its_child_job_did(error: ChildJobError, code: FailureCode, param: str | None) -> None:
