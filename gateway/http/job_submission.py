@@ -53,6 +53,7 @@ async def read_attachments(
     Raises:
         InvalidRequest: The model reads no images, or an image or a file can't be read; `param` names it.
         ModelNotFound: The model is unknown, or the caller may not use it.
+        ScopeMissing: An image or a file is the project's, and the caller's key lacks the scope `files`.
         BlobsUnavailable, StoreUnavailable: A stored image or file can't be read now.
     """
     gateway.admission.check_images(caller, body)

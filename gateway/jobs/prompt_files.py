@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from auth_billing.access.principal import Principal
-from gateway.errors import InvalidRequest
+from auth_billing.access.scopes import Scope
+from gateway.errors import InvalidRequest, ScopeMissing
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import FileContent, Message, UserMessage, UserPart
 from stored_objects.errors import BlobNotFound
@@ -28,6 +29,8 @@ MAX_TOTAL_BYTES = 4 * 2**20
 INLINE_BYTES = 64 * 1024
 """More bytes are decoded in a thread, so that they do not block the event loop."""
 _DATA_URL = re.compile(r"data:[a-z0-9.+-]{1,64}/[a-z0-9.+-]{1,128}(?:;[a-z0-9-]{1,32}=[^;,]{1,64})*;base64,", re.I)
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f]")
+"""The C0 control characters that no text has: all but tab, line feed, form feed and carriage return."""
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 T = TypeVar("T")
@@ -50,6 +53,7 @@ class PromptFiles:
 
         Raises:
             InvalidRequest: a file is malformed, too large, no text or not the project's; `param` names its field.
+            ScopeMissing: a file is read by its id, and the caller may not read the project's files.
             BlobsUnavailable, StoreUnavailable: a stored file can't be read now.
         """
         files = [
@@ -83,7 +87,7 @@ class PromptFiles:
         return _File(clean_name(file.filename or ""), content)
 
     async def _stored(self, caller: Principal, path: str, file: FileContent, left: int) -> _File:
-        owner = ObjectOwner.of_project(caller.tenant, caller.project)
+        owner = files_owner(caller)
         try:
             stored = await self._files.find(owner, file.file_id or "")
             if stored.size > left:
@@ -92,6 +96,17 @@ class PromptFiles:
         except BlobNotFound as error:
             raise _invalid(f"{path}.file_id", "there is no such file") from error
         return _File(clean_name(file.filename) if file.filename else stored.name, content)
+
+
+def files_owner(caller: Principal) -> ObjectOwner:
+    """Return the owner of the project's files, for a caller that may read them.
+
+    Raises:
+        ScopeMissing: The caller's key lacks the scope `files`, which the routes of files need too.
+    """
+    if not caller.may(Scope.FILES):
+        raise ScopeMissing(f"You have insufficient permissions for this operation. Missing scopes: {Scope.FILES}.")
+    return ObjectOwner.of_project(caller.tenant, caller.project)
 
 
 def _parts(message: Message) -> Sequence[UserPart]:
@@ -133,8 +148,8 @@ def _text(path: str, content: bytes) -> str:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
         raise _invalid(path, "it is no text file in UTF-8 or UTF-16") from error
-    if "\0" in text:
-        raise _invalid(path, "it is no text file: it has null characters")
+    if _CONTROL_CHARACTERS.search(text):
+        raise _invalid(path, "it is not a text file: it has control characters")
     return text.removeprefix("\ufeff")
 
 

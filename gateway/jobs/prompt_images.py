@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from auth_billing.access.principal import Principal
 from gateway.errors import InvalidRequest
+from gateway.jobs.prompt_files import files_owner
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import image_urls
 from stored_objects.addresses import PATH, AddressSigner
@@ -23,7 +24,7 @@ from stored_objects.files import FILE_PREFIX, ProjectFiles
 from stored_objects.image_header import read_image_header
 from stored_objects.objects import StoredObjects
 from stored_objects.prompt_image_limits import MAX_PIXELS, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
-from stored_objects.records import ObjectOwner, StoredObject
+from stored_objects.records import StoredObject
 
 INLINE_CHARACTERS = 64 * 1024
 """Longer data URLs are decoded in a thread, so that they do not block the event loop."""
@@ -44,6 +45,7 @@ class PromptImages:
 
         Raises:
             InvalidRequest: an image is malformed, too large or not the caller's; `param` names its field.
+            ScopeMissing: an image is a file of the project, and the caller may not read the project's files.
             BlobsUnavailable, StoreUnavailable: a stored image can't be read now.
         """
         files: list[bytes] = []
@@ -98,7 +100,7 @@ class PromptImages:
             raise _invalid(path, "the image's address has expired") from error
 
     async def _project_file(self, caller: Principal, path: str, file_id: str) -> bytes:
-        owner = ObjectOwner.of_project(caller.tenant, caller.project)
+        owner = files_owner(caller)
         try:
             return await self._content(path, await ProjectFiles(self._objects).find(owner, file_id))
         except BlobNotFound as error:

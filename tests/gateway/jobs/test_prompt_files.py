@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from auth_billing.access.principal import Principal
-from gateway.errors import InvalidRequest
+from auth_billing.access.scopes import PROJECT_SCOPES, Scope
+from gateway.errors import InvalidRequest, ScopeMissing
 from gateway.jobs import prompt_files
 from gateway.jobs.prompt_files import PromptFiles
 from gateway.openai.chat_completions import ChatCompletionRequest
@@ -34,12 +36,13 @@ class Reader:
 
     def __init__(self) -> None:
         self.files = ProjectFiles(stored_objects())
+        self.caller = CALLER
 
     async def __call__(self, *files: dict[str, Any], after: str = "Summarise.") -> str:
         parts = [*({"type": "file", "file": file} for file in files), {"type": "text", "text": after}]
         messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}]
         body = ChatCompletionRequest.parse({"model": "m", "messages": messages})
-        read = await PromptFiles(self.files).inlined(CALLER, body)
+        read = await PromptFiles(self.files).inlined(self.caller, body)
         system, user = map(to_wire, read.messages)
         assert system == {"role": "system", "content": "Be brief."}
         text: str = user["content"]
@@ -92,10 +95,30 @@ async def test_files_of_other_projects_are_not_found(owner: ObjectOwner) -> None
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"%PDF-1.7\n...", "PDF files are not read"), (b"\x89PNG\r\n\x1a\n\xff", "no text"), (b"a\0b", "null characters")],
+    [
+        (b"%PDF-1.7\n...", "PDF files are not read"),
+        (b"\x89PNG\r\n\x1a\n\xff", "no text"),
+        (b"a\0b", "control characters"),
+        (b"\x01" * 100_000, "control characters"),
+        (b"\xff\xfe" + "a\x1bb".encode("utf-16-le"), "control characters"),
+    ],
 )
 async def test_files_that_are_no_text_are_refused(content: bytes, reason: str) -> None:
     assert reason in await Reader().refused({"file_data": encoded(content)})
+
+
+async def test_white_space_is_text() -> None:
+    assert "a\t\r\n\x0cb" in await Reader()({"file_data": encoded(b"a\t\r\n\x0cb")})
+
+
+async def test_files_of_the_project_need_the_scope_of_files() -> None:
+    read = Reader()
+    id = await read.stored(b"x")
+    read.caller = replace(CALLER, scopes=PROJECT_SCOPES - {Scope.FILES})
+    with pytest.raises(ScopeMissing) as refused:
+        await read({"file_id": id})
+    assert str(refused.value) == "You have insufficient permissions for this operation. Missing scopes: files."
+    assert "inline" in await read({"file_data": encoded(b"inline")})
 
 
 async def test_content_that_is_no_base64_is_refused() -> None:

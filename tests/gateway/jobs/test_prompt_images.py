@@ -14,6 +14,8 @@ import httpx
 import pytest
 from PIL import Image
 
+from auth_billing.access.principal import Principal
+from auth_billing.access.scopes import PROJECT_SCOPES, Scope
 from gateway.jobs import prompt_images
 from router.bus import Bus
 from router.messages import ChatPrompt
@@ -181,6 +183,17 @@ async def test_a_file_of_the_project_is_read_by_its_id(seeing: Seeing) -> None:
     (job,) = seeing.worker.jobs
     assert isinstance(job.prompt, ChatPrompt)
     assert [bytes(each) for each in job.prompt.images] == [PNG]
+
+
+async def test_a_file_of_the_project_needs_the_scope_of_files(seeing: Seeing) -> None:
+    stage, scopes = seeing.stage, PROJECT_SCOPES - {Scope.FILES}
+    created = await stage.client.post("/v1/files", data={"purpose": "vision"}, files={"file": ("x.png", PNG)})
+    stage.accounts.added["hr_live_chat"] = Principal("key-4", "tenant-1", "salt-1", project="project-1", scopes=scopes)
+    stage.client.headers["authorization"] = "Bearer hr_live_chat"
+    answer = await seeing(created.json()["id"])
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "missing_scope")
+    assert (await seeing(data_url())).status_code == 200
+    assert len(seeing.worker.jobs) == 1
 
 
 @pytest.mark.parametrize("owner", [ObjectOwner.of_project("tenant-2", "project-1"), ObjectOwner("tenant-1", "key-1")])
