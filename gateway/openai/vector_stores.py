@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel, Ignored, RequestBody, conflict, missing
 from gateway.openai.pagination import Deleted, ItemList, OrderedPageQuery
 from gateway.openai.query_parameters import QueryText
-from gateway.openai.sampling import Metadata
+from gateway.openai.sampling import INT64_MAX, Metadata
 
 MAX_FILES_OF_STORE = 500
 """Most files that the creation of a vector store attaches."""
@@ -24,11 +25,19 @@ MAX_CONDITIONS = 64
 MAX_DEPTH = 8
 """Most filters that are nested in one another."""
 
+
+def _within_64_bits(value: bool | float | str) -> bool | float | str:
+    """Refuse integers that MongoDB can't store; a bound of `int` alone would have the union read them as `float`."""
+    if isinstance(value, int) and not -INT64_MAX - 1 <= value <= INT64_MAX:
+        raise PydanticCustomError("invalid_value", "an integer has 64 bits at most")
+    return value
+
+
 FileId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Name = Annotated[str, StringConstraints(max_length=256)]
 AttributeKey = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")]
 AttributeText = Annotated[str, StringConstraints(max_length=512)]
-AttributeValue = bool | int | float | AttributeText
+AttributeValue = Annotated[bool | int | float | AttributeText, AfterValidator(_within_64_bits)]
 Attributes = Annotated[dict[AttributeKey, AttributeValue], Field(max_length=16)]
 FileStatus = Literal["in_progress", "completed", "failed", "cancelled"]
 

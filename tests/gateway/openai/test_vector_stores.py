@@ -13,6 +13,7 @@ from gateway.openai.vector_stores import (
     VectorStoreCreate,
     VectorStoreFileCreate,
     VectorStoreFileQuery,
+    VectorStoreFileUpdate,
     VectorStoreSearch,
 )
 
@@ -35,6 +36,10 @@ def nested(depth: int) -> dict[str, Any]:
         (VectorStoreCreate, {"file_ids": ["file-1"] * 501}, "file_ids"),
         (VectorStoreFileCreate, {}, "file_id"),
         (VectorStoreFileCreate, {"file_id": "f", "attributes": {"a": [1]}}, "attributes.a"),
+        (VectorStoreFileCreate, {"file_id": "f", "attributes": {"a": 2**63}}, "attributes.a"),
+        (VectorStoreFileUpdate, {"attributes": {"a": -(2**63) - 1}}, "attributes.a"),
+        (VectorStoreSearch, {"query": "x", "filters": equal(2**63)}, "filters.value"),
+        (VectorStoreSearch, {"query": "x", "filters": equal([2**63], kind="in")}, "filters.value[0]"),
         (VectorStoreFileCreate, {"file_id": "f", "attributes": {str(n): n for n in range(17)}}, "attributes"),
         (VectorStoreFileCreate, {"file_id": "f", "chunking_strategy": {"type": "static"}}, "chunking_strategy.static"),
         (
@@ -76,7 +81,7 @@ def test_refused_requests_name_the_field(kind: type[RequestBody], body: dict[str
 
 
 def test_attributes_keep_their_types() -> None:
-    given = {"a": True, "b": 1, "c": 1.5, "d": "1"}
+    given = {"a": True, "b": 1, "c": 1.5, "d": "1", "e": 2**63 - 1, "f": -(2**63)}
     parsed = VectorStoreFileCreate.parse({"file_id": "f", "attributes": given})
     assert parsed.attributes is not None
     assert [(name, type(value)) for name, value in parsed.attributes.items()] == [
@@ -84,6 +89,8 @@ def test_attributes_keep_their_types() -> None:
         ("b", int),
         ("c", float),
         ("d", str),
+        ("e", int),
+        ("f", int),
     ]
 
 
