@@ -28,7 +28,7 @@ from gateway.admission.model_catalogue import ModelCatalogue
 from gateway.answers.responses.background_run import BackgroundRun, LogWriter
 from gateway.answers.responses.events import ErrorOf
 from gateway.answers.responses.log_polls import LogPolls
-from gateway.errors import ClientDisconnected, GatewayError, ServerShutdown
+from gateway.errors import ClientDisconnected, GatewayError, InvalidRequest, RequestTooLarge, ServerShutdown
 from gateway.jobs.keyed_billing import KeyedBilling
 from gateway.jobs.submission import JobSubmission
 from gateway.metrics import GatewayMetrics
@@ -244,7 +244,11 @@ class BackgroundResponses:
             else:
                 self._count("ended")
                 await self._end(run, KeyedBilling(run.id), error)
+        except (InvalidRequest, RequestTooLarge) as failure:  # would be refused again, e.g. `PromptBlocked`
+            self._count("ended")
+            await self._end(run, KeyedBilling(run.id), failure)
         except (GatewayError, PublishError, RateLimitExceeded, StoreUnavailable) as failure:
+            # A model that is not found may be one whose workers are still loading it.
             self._count("postponed")
             _log.warning("a background response is not continued yet", response=run.id, reason=str(failure))
         except AccountError as failure:

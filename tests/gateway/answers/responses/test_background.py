@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,8 @@ import pytest
 
 from auth_billing.errors import InsufficientCredit, StoreUnavailable
 from gateway.answers.responses.background_run import encoded
+from gateway.errors import PromptBlocked, RequestTooLarge
+from gateway.jobs.generation import Generation
 from stored_objects.documents.runs import LogGroup
 from tests.fakes.project_documents import DictResponseRuns
 from tests.fakes.scripted_worker import count, start_and_wait
@@ -74,6 +76,25 @@ async def test_a_run_that_can_not_be_paid_fails(set_stage: SetStage) -> None:
     assert "credit" in ended["error"]["message"]
     assert takeovers(stage) == {"ended": 1}
     assert stage.worker.jobs == []
+
+
+@pytest.mark.parametrize(
+    ("refusal", "message"), [(PromptBlocked(["violence"]), "moderation"), (RequestTooLarge(), "too large")]
+)
+async def test_a_run_that_is_refused_for_good_fails(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, refusal: Exception, message: str
+) -> None:
+    stage = await set_stage(count)
+
+    async def publish(_generation: Generation, _headers: Mapping[str, str]) -> None:
+        raise refusal
+
+    monkeypatch.setattr(Generation, "publish", publish)
+    await abandon(stage.gateway, deltas({"text": "0 "}, finish=None))
+    ended = await until(stage.client, ID, "failed")
+    assert message in ended["error"]["message"]
+    assert ended["output"][0]["content"][0]["text"] == "0 "
+    assert takeovers(stage) == {"ended": 1}
 
 
 async def test_a_run_that_can_not_be_continued_yet_is_continued_later(
