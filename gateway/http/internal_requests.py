@@ -43,6 +43,11 @@ class InternalAnswer:
         return InternalAnswer(400, Headers({"x-request-id": new_request_id()}), json.dumps(error_body(error)).encode())
 
     @property
+    def is_busy(self) -> bool:
+        """Whether the service was too busy for the request, or ran another one with the same key."""
+        return self.status in _REPEATED
+
+    @property
     def request_id(self) -> str:
         """Id of the request, as in the logs."""
         return self.headers.get("x-request-id", "")

@@ -22,6 +22,8 @@ CUT_SHARE = 2 / 3
 """Share of its longest text to which a request is cut that the model could not read."""
 MAX_CUTS = 12
 """Times that the texts of a request are cut."""
+BUSY_TIME = 60.0
+"""Seconds of waiting for a busy service after which an import is put back."""
 UNKNOWN_MODEL_WAIT = 2.0
 """Seconds between two requests to a model that this gateway does not know."""
 
@@ -30,16 +32,21 @@ class EmbeddingRefused(Exception):
     """The embedding model does not embed the passages; the message is a sentence for people."""
 
 
+class EmbeddingBusy(Exception):
+    """The service has been too busy, or the project over its limits, for `BUSY_TIME`: the request can come later."""
+
+
 async def embed(app: ASGIApp, principal: Principal, model: str, texts: Sequence[str], key: str) -> list[bytes]:
     """Return the vectors of `texts`, each float32 in little-endian order, by requests of `principal` with a `key`.
 
-    Requests are repeated while the service is busy. The vector of a text that the model can't read whole is that of its
+    Requests are repeated while the service is busy, for a minute. The vector of a text that the model can't read whole is that of its
     beginning; a refused request costs nothing.
 
     Raises:
         EmbeddingRefused: the principal may not use the model or can't pay, or the model refuses the texts.
+        EmbeddingBusy: the service stays busy.
     """
-    given, cuts, tries = list(texts), 0, 0
+    given, cuts, tries, waited = list(texts), 0, 0, 0.0
     while True:
         fields = {"model": model, "input": given, "encoding_format": "base64"}
         body = json.dumps(fields, ensure_ascii=False).encode()
@@ -57,6 +64,10 @@ async def embed(app: ASGIApp, principal: Principal, model: str, texts: Sequence[
             wait = UNKNOWN_MODEL_WAIT  # a gateway that has just started may not have heard of it
         if wait is None:
             raise EmbeddingRefused(str(error.get("message") or "The embedding model does not answer."))
+        if answer.is_busy:
+            waited += wait
+            if waited > BUSY_TIME:
+                raise EmbeddingBusy(f"the embedding model '{model}' answers {answer.status}")
         await asyncio.sleep(wait)
 
 

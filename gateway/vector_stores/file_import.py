@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import BinaryIO
 
 import structlog
@@ -28,7 +29,7 @@ from documents.search.vectors import pack_vectors
 from gateway.errors import GatewayError
 from gateway.http.gateway import Gateway
 from gateway.openai.token_estimate import estimated_tokens
-from gateway.vector_stores.embedding import EmbeddingRefused, embed
+from gateway.vector_stores.embedding import EmbeddingBusy, EmbeddingRefused, embed
 from stored_objects.errors import BlobCorrupt, BlobNotFound, BlobsUnavailable, StorageQuotaExceeded
 from stored_objects.records import ObjectOwner
 from stored_objects.vector_stores.imports import ImportLost, PassagesBusy
@@ -45,10 +46,12 @@ RENEWAL_INTERVAL = 5.0
 """Seconds between two renewals of a lease."""
 RETRY_DELAY = 10.0
 """Seconds until a file whose import an outage has interrupted is imported again."""
+BUSY_DELAY = 60.0
+"""Seconds until a file is imported again whose passages a busy service does not embed; others are imported meanwhile."""
 AHEAD = 2
 """Blocks of one file that are embedded at the same time."""
 
-TEXT_VERSION = "1"
+TEXT_VERSION = "2"
 """Version of parsing, cutting and embedded texts: passages of another version are not used for newly added files."""
 _log = structlog.get_logger(__name__)
 
@@ -98,6 +101,10 @@ class FileImport:
         except (StoreUnavailable, BlobsUnavailable) as error:
             _log.warning("an import is interrupted", file=self._file.id, reason=str(error))
             await self._put_back(RETRY_DELAY)
+        except EmbeddingBusy as error:
+            await _stopped(renewing)  # a renewal would claim the file again
+            _log.info("an import waits", file=self._file.id, reason=str(error))
+            await self._put_back(BUSY_DELAY)
         except asyncio.CancelledError:
             await _stopped(renewing, working)
             await self._put_back(0.0)
@@ -110,7 +117,7 @@ class FileImport:
             await self._steps()
         except _Failed as error:
             await self._fail(error.failure)
-        except (StoreUnavailable, BlobsUnavailable, ImportLost, PassagesBusy):
+        except (StoreUnavailable, BlobsUnavailable, ImportLost, PassagesBusy, EmbeddingBusy):
             raise
         except Exception:  # noqa: BLE001 - one broken file must not end the gateway
             _log.exception("an import failed by an error", file=self._file.id)
@@ -123,7 +130,8 @@ class FileImport:
         principal = await self._principal()
         passages, digest = await self._passages()
         dimension = self._dimension(store.embedder)
-        id = passage_set_id(self._file.organisation, digest, store.embedder, self._file.chunking, TEXT_VERSION)
+        parsed_as = TEXT_VERSION + PurePosixPath(self._file.name).suffix.lower()
+        id = passage_set_id(self._file.organisation, digest, store.embedder, self._file.chunking, parsed_as)
         try:
             self._set = await self._imports.begin(self._file, id, counted_size(passages, dimension))
         except StorageQuotaExceeded as error:

@@ -174,10 +174,13 @@ class MongoVectorStores:
         query = {"_id": file.id, "passages": file.passages, "additions": file.additions, "state": _ENDED}
         return await self._files.update_matching(query, {"$set": {"passages": "", "size": 0}})
 
-    async def claim(self, runner: str, now: float, lease: float) -> VectorStoreFile | None:
+    async def claim(
+        self, runner: str, now: float, lease: float, passed_over: Collection[str] = ()
+    ) -> VectorStoreFile | None:
         """Give one file in progress without a live lease to `runner` in MongoDB, the oldest first, and return it."""
+        others = {"organisation": {"$nin": list(passed_over)}} if passed_over else {}
         found = await self._files.find_one_and_update(
-            {"state": FileState.IN_PROGRESS.value, "lease": {"$lte": now}},
+            {"state": FileState.IN_PROGRESS.value, "lease": {"$lte": now}, **others},
             {"$set": {"runner": runner, "lease": lease}, "$inc": {"claims": 1}},
             sort=[("created", 1)],
             return_document=ReturnDocument.AFTER,

@@ -14,7 +14,7 @@ The steps of an import, each of which another process repeats without harm if th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from stored_objects.errors import StoredObjectError
@@ -33,7 +33,7 @@ class ImportLost(StoredObjectError):
 
 
 class PassagesBusy(StoredObjectError):
-    """Another process builds or erases the passages of the same content; the file is given back for a later try."""
+    """Another import builds the passages of the same content, or they are being erased: the file is put back."""
 
 
 class VectorStoreImports:
@@ -46,17 +46,20 @@ class VectorStoreImports:
         self.stores = stores
         self._clock = clock
 
-    async def claim(self, runner: str) -> VectorStoreFile | None:
-        """Give the process `runner` one file to import for `LEASE` seconds; `None` if there is none."""
+    async def claim(self, runner: str, passed_over: Collection[str] = ()) -> VectorStoreFile | None:
+        """Give the process `runner` one file to import for `LEASE` seconds, not of the organisations `passed_over`.
+
+        `None`: there is none.
+        """
         now = self._clock()
-        return await self.stores.records.claim(runner, now, now + LEASE)
+        return await self.stores.records.claim(runner, now, now + LEASE, passed_over)
 
     async def renew(self, file: VectorStoreFile, passages: PassageSet | None = None) -> None:
         """Extend the lease on a file, and on the set of its passages once it is known, to `LEASE` seconds from now."""
         now = self._clock()
         if not await self.stores.records.renew(file, now + LEASE):
             raise ImportLost("another process imports the file, or it was cancelled or deleted")
-        if passages is not None and not await self.stores.passages.claim(passages.id, file.runner, now, now + LEASE):
+        if passages is not None and not await self.stores.passages.claim(passages.id, _builder(file), now, now + LEASE):
             raise ImportLost("another process builds the passages")
 
     async def put_back(self, file: VectorStoreFile, seconds: float) -> None:
@@ -64,11 +67,11 @@ class VectorStoreImports:
         await self.stores.records.renew(file, self._clock() + seconds)
 
     async def begin(self, file: VectorStoreFile, id: str, size: int) -> PassageSet:
-        """Count the passages of a file, `size` bytes, and return their set, held by the file's runner unless ready.
+        """Count the passages of a file, `size` bytes, and return their set, held by this import unless ready.
 
         Raises:
             StorageQuotaExceeded: the project or its organisation would store too much.
-            PassagesBusy: another process builds or erases the set; the file is put back.
+            PassagesBusy: another import builds the set, or it is being erased; the file is put back.
         """
         quota, records, passages = self.stores.quota, self.stores.records, self.stores.passages
         if file.passages not in ("", id):
@@ -85,9 +88,9 @@ class VectorStoreImports:
         if not await records.renew(file, now + LEASE):
             await passages.release(id, file.reference)
             raise ImportLost("the file was cancelled or deleted while its import began")
-        if kept is None or not (kept.is_ready or await passages.claim(id, file.runner, now, now + LEASE)):
+        if kept is None or not (kept.is_ready or await passages.claim(id, _builder(file), now, now + LEASE)):
             await self.put_back(file, RETRY_TIME)
-            raise PassagesBusy("another process builds or erases the passages of the same content")
+            raise PassagesBusy("another import builds the passages of the same content, or they are being erased")
         return kept
 
     async def written(self, passages: PassageSet) -> int:
@@ -101,7 +104,7 @@ class VectorStoreImports:
 
     async def finish(self, file: VectorStoreFile, passages: PassageSet, blocks: int) -> None:
         """Make a set ready that has all its blocks."""
-        if not await self.stores.passages.finish(passages.id, file.runner, blocks):
+        if not await self.stores.passages.finish(passages.id, _builder(file), blocks):
             raise ImportLost("another process builds the passages")
 
     async def complete(self, file: VectorStoreFile) -> None:
@@ -117,3 +120,8 @@ class VectorStoreImports:
         found = await self.stores.records.find_file(file.owner, file.vector_store, file.file)
         if found is not None and found.state is FileState.FAILED:
             await self.stores.release(found)
+
+
+def _builder(file: VectorStoreFile) -> str:
+    """Return the name of an import in the lease of a set: a process may import several files with one content."""
+    return f"{file.runner}:{file.reference}"

@@ -50,7 +50,7 @@ class PassageSet:
     blocks: int = 0
     """Number of blocks of a set that is ready."""
     runner: str = ""
-    """Id of the process that adds the blocks."""
+    """Name of the import that adds the blocks."""
     lease: float = 0.0
     """Time until which only `runner` may add blocks."""
 
@@ -72,7 +72,10 @@ class PassageBlock:
 
 
 def passage_set_id(organisation: str, content_sha256: str, embedder: str, chunking: Chunking, parser: str) -> str:
-    """Return the id of the set of passages of a content in an organisation; `parser`: the version of the parsers."""
+    """Return the id of the set of passages of a content in an organisation.
+
+    `parser`: the version of the parsers, and the suffix of the file's name, by which they choose a format.
+    """
     cut = f"{chunking.max_tokens}/{chunking.overlap_tokens}"
     named = "\n".join((organisation, content_sha256, embedder, cut, parser))
     return hashlib.sha256(named.encode()).hexdigest()

@@ -300,10 +300,12 @@ class VectorStoreStore(Protocol):
         """Remove id and size of the passages from a file that does not need them; return false if it names others."""
         ...
 
-    async def claim(self, runner: str, now: float, lease: float) -> VectorStoreFile | None:
+    async def claim(
+        self, runner: str, now: float, lease: float, passed_over: Collection[str] = ()
+    ) -> VectorStoreFile | None:
         """Give one file in progress without a live lease to `runner` until the time `lease`, the oldest first.
 
-        Return it; `None` if there is none.
+        Return it; `None` if there is none but of the organisations `passed_over`.
         """
         ...
 

@@ -139,9 +139,12 @@ class DictVectorStores:
         self.files[file.id] = replace(found, passages="", size=0)
         return True
 
-    async def claim(self, runner: str, now: float, lease: float) -> VectorStoreFile | None:
+    async def claim(
+        self, runner: str, now: float, lease: float, passed_over: Collection[str] = ()
+    ) -> VectorStoreFile | None:
         for found in sorted(self.files.values(), key=lambda each: each.created):
-            if found.state is FileState.IN_PROGRESS and found.lease <= now:
+            is_passed_over = found.organisation in passed_over
+            if found.state is FileState.IN_PROGRESS and found.lease <= now and not is_passed_over:
                 self.files[found.id] = replace(found, runner=runner, lease=lease, claims=found.claims + 1)
                 return self.files[found.id]
         return None

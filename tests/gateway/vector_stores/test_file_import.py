@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from gateway.vector_stores import file_import
+from gateway.vector_stores.embedding import EmbeddingBusy
 from router.messages import EmbeddingPrompt, FailureCode, Job
+from stored_objects.vector_stores.imports import LEASE
 from stored_objects.vector_stores.passages import BLOCK_PASSAGES
+from stored_objects.vector_stores.records import FileState
 from tests.fakes.scripted_worker import Script, ScriptedWorker, fail
 from tests.fakes.vector_stores import DictVectorStores
 from tests.gateway.conftest import eventually
@@ -99,6 +106,32 @@ async def test_texts_that_the_model_can_not_read_are_cut_for_it_and_found_whole(
         assert (await shelf.imported(store))["file_counts"]["completed"] == 1
         assert "barks at night" in (await shelf.get(f"/{store}/files/{file}/content"))["data"][0]["text"]
         await eventually(lambda: sum(each.usage.prompt_tokens > 0 for each in shelf.stage.receipts) == 1)
+
+
+async def test_a_file_is_parsed_by_its_suffix_also_if_its_content_was_imported() -> None:
+    async with library() as shelf:
+        store = (await shelf.post(""))["id"]
+        files = [await shelf.upload(DOGS, name) for name in ("a.md", "b.MD", "c.txt")]
+        for each in files:
+            await shelf.post(f"/{store}/files", {"file_id": each})
+            await shelf.imported(store)
+        sets = [records_of(shelf).files[f"{store}/{each}"].passages for each in files]
+        assert sets[0] == sets[1] != sets[2]
+
+
+async def test_a_file_waits_outside_its_place_while_the_service_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def busy(*_: object) -> list[bytes]:
+        raise EmbeddingBusy("the model answers 429")
+
+    monkeypatch.setattr(file_import, "embed", busy)
+    async with library() as shelf:
+        store, file = await attached(shelf, DOGS)
+        files, key = records_of(shelf).files, f"{store}/{file}"
+        await eventually(lambda: files[key].lease > time.time() + LEASE)
+        assert (files[key].state, files[key].claims) == (FileState.IN_PROGRESS, 1)
+        monkeypatch.undo()
+        files[key] = replace(files[key], lease=0.0)
+        assert (await shelf.imported(store))["file_counts"]["completed"] == 1
 
 
 async def test_a_file_whose_key_was_revoked_fails() -> None:

@@ -164,6 +164,17 @@ async def test_one_of_several_processes_imports_a_file(records: VectorStoreStore
     assert (await read(records, "file-2")).failure == failure
 
 
+async def test_files_of_organisations_that_are_passed_over_wait(records: VectorStoreStore) -> None:
+    later = replace(file("file-2", START + 1, "vs_2"), organisation="org-2")
+    await records.add_files([file("file-1", START)])
+    await records.add_files([later])
+    found = await records.claim(RUNNER, START + 5, START + 35, {"org-1"})
+    assert found is not None
+    assert found.file == "file-2"
+    assert await records.claim(RUNNER, START + 5, START + 35, ["org-1", "org-3"]) is None
+    assert await records.claim(RUNNER, START + 5, START + 35) is not None
+
+
 async def test_a_file_that_waits_or_is_complete_is_not_added_again(records: VectorStoreStore) -> None:
     (held,) = await claimed(records)
     await records.add_files([file(created=START + 9, name="again")])

@@ -45,6 +45,16 @@ async def test_a_lease_is_kept_as_long_as_it_is_renewed(platform: Platform) -> N
         assert await platform.imports.claim("gateway-2") is None
 
 
+async def test_one_process_embeds_the_same_content_of_two_files_once(platform: Platform) -> None:
+    await platform.create(ADA, "file-1")
+    await platform.create(BOB, "file-2")
+    first, second = await platform.claim(), await platform.claim()
+    passages = await platform.imports.begin(first, set_id(first), SIZE)
+    with pytest.raises(PassagesBusy):
+        await platform.imports.begin(second, set_id(second), SIZE)
+    await platform.imports.renew(first, passages)
+
+
 async def test_one_of_two_files_with_the_same_content_is_embedded(platform: Platform) -> None:
     await platform.create(ADA, "file-1")
     await platform.create(BOB, "file-2")
