@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
 
@@ -17,13 +18,17 @@ from documents.content import Block, Document, Passage
 CountTokens = Callable[[str], int]
 """Returns the number of tokens of a text, without special tokens: by the embedder's tokenizer, or an estimate."""
 
-_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’»)\]]*\s+|[。！？]+\s*|\n+")
+_SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+\s+|[。！？]+\s*|\n+")
+"""Each run of signs is tried once, from its beginning, so that a long one without a space takes linear time."""
 _LINE_END = re.compile(r"\n+")
 _TABLE_HEADER = re.compile(r".*\n\|(?: --- \|)+(?:\n|\Z)")
 _SECTION_SHARE = 4
 """A heading begins a passage if the one before it has at least this part of the tokens that a passage may have."""
 _PIECE_SHARE = 4
 """Longer texts than a passage may be are divided into pieces of this part of it, at most."""
+
+_SHORT_PIECE = 32
+"""Characters below which neighbouring sentences, rows or lines are one piece: each piece costs time and memory."""
 
 _LONGEST_TOKEN = 32
 """Characters of a token; longer texts are divided without counting their tokens."""
@@ -74,6 +79,7 @@ class _Division:
         self._count = count
         self._most = options.max_chunk_size_tokens
         self._overlap = options.chunk_overlap_tokens
+        self._short = min(_SHORT_PIECE, self._most // _PIECE_SHARE)
         self._pieces = list(self._all_pieces())
 
     def passages(self) -> Iterator[Passage]:
@@ -132,22 +138,29 @@ class _Division:
 
     def _ends(self, block: Block, start: int) -> Iterator[int]:
         """Yield the offsets at which a block may be divided, in ascending order, without its own end."""
-        if block.kind == "heading":
-            boundaries = []
-        elif block.kind == "table":
-            header = _TABLE_HEADER.match(block.text)
-            first = header.end() if header is not None else 0
-            boundaries = [each.end() for each in _LINE_END.finditer(block.text, max(first - 1, 0))]
-        else:
-            pattern = _SENTENCE_END if block.kind == "paragraph" else _LINE_END
-            boundaries = [each.end() for each in pattern.finditer(block.text)]
         last = 0
-        for boundary in [*boundaries, len(block.text)]:
+        for boundary in self._boundaries(block):
             if boundary > last:
                 yield from self._divided(start + last, start + boundary)
                 if boundary < len(block.text):
                     yield start + boundary
                 last = boundary
+
+    def _boundaries(self, block: Block) -> Iterator[int]:
+        """Yield the ends of the sentences, rows or lines of a block, and of the block; several short ones are one."""
+        header = _TABLE_HEADER.match(block.text) if block.kind == "table" else None
+        header_end = 0 if header is None else header.end()
+        pattern = _SENTENCE_END if block.kind == "paragraph" else _LINE_END
+        found = pattern.finditer(block.text, max(header_end - 1, 0)) if block.kind != "heading" else iter(())
+        last = previous = 0
+        for end in chain((each.end() for each in found), [len(block.text)]):
+            if last < header_end or end - last >= self._short:
+                if last < previous and end - previous >= self._short:
+                    yield previous
+                yield end
+                last = end
+            previous = end
+        yield len(block.text)
 
     def _divided(self, start: int, end: int) -> Iterator[int]:
         """Yield offsets that divide a text which is longer than a passage may be; none if it fits."""

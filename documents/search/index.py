@@ -31,11 +31,13 @@ class IndexedFile:
 
 @dataclass(frozen=True)
 class FileContent:
-    """A file with its passages, and their vectors in the same order, of length 1."""
+    """A file with its passages, or a part of them, and their vectors in the same order, of length 1."""
 
     file: IndexedFile
     passages: Sequence[Passage]
     vectors: Matrix
+    start: int = 0
+    """Number of the first of the passages in the file; of any but 0, they are added to those that the index has."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class IndexChanges:
     """Changes of files that an index applies at once, completely or not at all."""
 
     contents: Sequence[FileContent] = ()
-    """Files that are new, or have other passages than before."""
+    """Files that are new or have other passages than before, and further parts of such files."""
     renamed: Sequence[IndexedFile] = ()
     """Files whose attributes or names have changed."""
     removed: Sequence[str] = ()

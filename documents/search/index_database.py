@@ -141,12 +141,12 @@ class IndexDatabase:
         ).fetchone()
         return int(ordinal)
 
-    def add_passages(self, ordinal: int, rows: Iterable[int], passages: Sequence[Passage]) -> None:
-        """Insert the passages of a file at rows."""
+    def add_passages(self, ordinal: int, rows: Iterable[int], passages: Sequence[Passage], start: int = 0) -> None:
+        """Insert passages of a file, which are numbered from `start` on, at rows."""
         numbered = list(zip(rows, passages, strict=True))
         self._connection.executemany(
             "INSERT INTO passage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            ((row, ordinal, number, *_columns(each)) for number, (row, each) in enumerate(numbered)),
+            ((row, ordinal, number, *_columns(each)) for number, (row, each) in enumerate(numbered, start)),
         )
         self._connection.executemany(
             "INSERT INTO posting (rowid, terms) VALUES (?, ?)", ((row, _terms(each)) for row, each in numbered)

@@ -142,7 +142,7 @@ class LocalIndex:
         files = dict(before.files)
         known = {file.key: ordinal for ordinal, file in files.items()}
         removed = {known[key] for key in changes.removed if key in known}
-        replaced = {known[each.file.key] for each in changes.contents if each.file.key in known}
+        replaced = {known[each.file.key] for each in changes.contents if each.file.key in known and not each.start}
         freed = [row for ordinal in removed | replaced for row in database.remove_passages(ordinal)]
         for ordinal in removed:
             database.remove_file(ordinal)
@@ -174,7 +174,7 @@ class LocalIndex:
         unused = np.flatnonzero(ordinals == _UNUSED)[:count]
         rows = np.concatenate([unused, np.arange(len(ordinals), len(ordinals) + count - len(unused))])
         self._vectors.write(rows, content.vectors)
-        database.add_passages(ordinal, rows.tolist(), content.passages)
+        database.add_passages(ordinal, rows.tolist(), content.passages, content.start)
         grown = np.concatenate([ordinals, np.full(count - len(unused), _UNUSED)])
         grown[rows] = ordinal
         return grown

@@ -26,7 +26,7 @@ def pack_vectors(vectors: Sequence[Sequence[float]]) -> bytes:
 def unpack_vectors(packed: bytes, count: int) -> Matrix:
     """Return `count` vectors of length 1 from the form in which a store keeps them."""
     numbers = np.frombuffer(packed, STORED_TYPE).astype(np.float32)
-    return normalised(numbers.reshape(count, -1))
+    return normalised(numbers.reshape(count, len(numbers) // max(count, 1)))
 
 
 def normalised(vectors: npt.NDArray[Any]) -> Matrix:

@@ -22,23 +22,31 @@ MAX_TERM = 64
 MAX_QUERY_WORDS = 64
 """Different words of a query that are searched for."""
 
+_MAX_WORD = 4 * MAX_TERM
+"""Characters of a word from which terms are made: no longer word is remembered."""
 _WORD = re.compile(r"[^\W_]+")
 _POLISH, _ENGLISH = Stemmer.Stemmer("polish", 0), Stemmer.Stemmer("english", 0)
 
 
 def terms_of(text: str) -> list[str]:
     """Return the terms of the words of a passage, in its order."""
-    return [term for word in _WORD.findall(text) for term in _terms(word)]
+    return [term for word in _WORD.findall(text) for term in _terms(word[:_MAX_WORD])]
 
 
 def query_terms(text: str) -> list[frozenset[str]]:
-    """Return the terms of each word of a query; forms of the same word are one."""
+    """Return the terms of each of the first words of a query; forms of the same word are one."""
     found: list[frozenset[str]] = []
-    for word in _WORD.findall(text):
+    read: set[str] = set()
+    for word in (each[0][:_MAX_WORD] for each in _WORD.finditer(text)):
+        if word in read:
+            continue
+        read.add(word)
         terms = frozenset(_terms(word))
         same = [each for each in found if each & terms]
         found = [*(each for each in found if each not in same), terms.union(*same)]
-    return found[:MAX_QUERY_WORDS]
+        if len(found) == MAX_QUERY_WORDS:
+            break
+    return found
 
 
 @lru_cache(maxsize=200_000)

@@ -39,8 +39,8 @@ class EmbeddingBusy(Exception):
 async def embed(app: ASGIApp, principal: Principal, model: str, texts: Sequence[str], key: str) -> list[bytes]:
     """Return the vectors of `texts`, each float32 in little-endian order, by requests of `principal` with a `key`.
 
-    Requests are repeated while the service is busy, for a minute. The vector of a text that the model can't read whole is that of its
-    beginning; a refused request costs nothing.
+    Requests are repeated for a minute while the service is busy. The vector of a text that the model can't read whole
+    is that of its beginning; a refused request costs nothing.
 
     Raises:
         EmbeddingRefused: the principal may not use the model or can't pay, or the model refuses the texts.

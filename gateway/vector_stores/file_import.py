@@ -47,7 +47,7 @@ RENEWAL_INTERVAL = 5.0
 RETRY_DELAY = 10.0
 """Seconds until a file whose import an outage has interrupted is imported again."""
 BUSY_DELAY = 60.0
-"""Seconds until a file is imported again whose passages a busy service does not embed; others are imported meanwhile."""
+"""Seconds until a file is imported again whose passages a busy service does not embed."""
 AHEAD = 2
 """Blocks of one file that are embedded at the same time."""
 

@@ -24,7 +24,9 @@ from router.messages import UsagePart
 from stored_objects.vector_stores.records import VectorStore
 
 CUT_SHARE = 0.9
-"""Share of a query that is kept as long as it is too long for the embedding model."""
+"""Most of a query that is kept by each cut as long as it is too long for the embedding model."""
+TOKEN_CHARACTERS = 16
+"""Characters of a query for each token that the embedding model reads, beyond which they are not counted."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,8 @@ async def _embedded(
 ) -> tuple[list[bytes], UsagePart]:
     model = served_embedder(gateway, caller, embedder)
     longest = model.max_model_len - SPECIAL_TOKENS
-    body = EmbeddingRequest.parse({"model": model.name, "input": [_cut(each, longest) for each in texts]})
+    readable = await asyncio.to_thread(lambda: [cut_query(each, longest) for each in texts])
+    body = EmbeddingRequest.parse({"model": model.name, "input": readable})
     admitted = await gateway.admission.admit_embeddings(caller, body)
     job = build_embedding_job(body, admitted, Origin.of(gateway.settings))
     async with submit(request, gateway, admitted, [job], streamed=False) as generation:
@@ -121,7 +124,9 @@ async def _embedded(
     return vectors, UsagePart(model=model.name, usage=generation.usage)
 
 
-def _cut(text: str, tokens: int) -> str:
-    while len(text) > 1 and estimated_tokens(text) > tokens:
-        text = text[: int(len(text) * CUT_SHARE)]
+def cut_query(text: str, tokens: int) -> str:
+    """Return the beginning of a query that has at most about `tokens` tokens; a long one takes milliseconds."""
+    text = text[: tokens * TOKEN_CHARACTERS]
+    while len(text) > 1 and (count := estimated_tokens(text)) > tokens:
+        text = text[: max(1, int(len(text) * min(CUT_SHARE, tokens / count)))]
     return text

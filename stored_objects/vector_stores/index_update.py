@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
-from documents.content import Passage
 from documents.search.index import FileContent, IndexChanges, IndexedFile, SearchIndex
 from documents.search.vectors import unpack_vectors
-from stored_objects.vector_stores.passages import PassageStore
+from stored_objects.vector_stores.passages import PassageBlock, PassageStore
 from stored_objects.vector_stores.records import FileState, VectorStore, VectorStoreFile
 from stored_objects.vector_stores.vector_stores import VectorStores
 
@@ -47,24 +47,33 @@ async def update_index(index: SearchIndex, store: VectorStore, stores: VectorSto
 
 async def _add(index: SearchIndex, files: Sequence[VectorStoreFile], passages: PassageStore) -> None:
     contents: list[FileContent] = []
-    for number, file in enumerate(files, 1):
-        contents.append(await _content(file, passages))
-        if number == len(files) or sum(len(each.passages) for each in contents) >= PASSAGES_AT_ONCE:
-            await asyncio.to_thread(index.apply, IndexChanges(contents=contents))
-            contents = []
+    for file in files:
+        async for part in _parts(file, passages):
+            contents.append(part)
+            if sum(len(each.passages) for each in contents) >= PASSAGES_AT_ONCE:
+                await asyncio.to_thread(index.apply, IndexChanges(contents=contents))
+                contents = []
+    if contents:
+        await asyncio.to_thread(index.apply, IndexChanges(contents=contents))
 
 
-async def _content(file: VectorStoreFile, store: PassageStore) -> FileContent:
-    """Read the passages of a file; those of a file that is being deleted may be incomplete, until it is removed."""
-    passages: list[Passage] = []
-    vectors: list[bytes] = []
-    number = 0
-    while blocks := await store.read(file.organisation, file.passages, number, BLOCKS_AT_ONCE):
-        for block in blocks:
-            passages += block.passages
-            vectors.append(block.vectors)
+async def _parts(file: VectorStoreFile, store: PassageStore) -> AsyncIterator[FileContent]:
+    """Read the passages of a file in parts; those of a file that is being deleted may be incomplete.
+
+    Until its last part, the file names no passages, so that an update that is cut off begins the file again.
+    """
+    indexed = _indexed(file)
+    number = start = 0
+    while len(blocks := await store.read(file.organisation, file.passages, number, BLOCKS_AT_ONCE)) == BLOCKS_AT_ONCE:
+        yield (part := await asyncio.to_thread(_part, replace(indexed, passages=""), blocks, start))
         number += len(blocks)
-    return FileContent(_indexed(file), passages, unpack_vectors(b"".join(vectors), len(passages)))
+        start += len(part.passages)
+    yield await asyncio.to_thread(_part, indexed, blocks, start)
+
+
+def _part(file: IndexedFile, blocks: Sequence[PassageBlock], start: int) -> FileContent:
+    passages = [each for block in blocks for each in block.passages]
+    return FileContent(file, passages, unpack_vectors(b"".join(each.vectors for each in blocks), len(passages)), start)
 
 
 def _indexed(file: VectorStoreFile) -> IndexedFile:

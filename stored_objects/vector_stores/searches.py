@@ -12,6 +12,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,8 @@ INTERVAL = 10.0
 """Seconds between two rounds that bring indexes up to date and delete those of vector stores that are gone."""
 UPDATE_TIMEOUT = 10.0
 """Seconds for which a search waits until its index is up to date."""
+SEARCH_THREADS = 2
+"""Threads for searches, beside those for everything else, which slow searches don't take."""
 OPEN_INDEXES = 64
 """Indexes that stay open between searches."""
 
@@ -73,6 +76,7 @@ class VectorStoreSearches:
         self._positions: dict[str, int] = {}
         """Change numbers that indexes are at, open or not."""
         self._updates: set[asyncio.Task[None]] = set()
+        self._threads = ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="vector-store-search")
         self._folder, self._lock = _own_folder(folder)
 
     async def search(self, store: VectorStore, query: SearchQuery) -> list[Hit]:
@@ -92,7 +96,7 @@ class VectorStoreSearches:
             if not update.done():
                 raise IndexNotReady("the index of the vector store is being built")
             update.result()
-            return await asyncio.to_thread(opened.index.search, query)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, opened.index.search, query)
 
     async def run(self) -> None:
         """Refresh the indexes at intervals until cancelled; a failure is logged, and the next round repeats it."""
@@ -125,6 +129,7 @@ class VectorStoreSearches:
         for opened in self._indexes.values():
             opened.index.close()
         self._indexes.clear()
+        self._threads.shutdown(wait=False, cancel_futures=True)
         os.close(self._lock)
 
     async def _update(self, store: VectorStore) -> None:

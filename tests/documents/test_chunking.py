@@ -178,3 +178,30 @@ def test_dividing_takes_linear_time(kind: str) -> None:
 
     divide(Document((Block(kind, "x" * 300_000),)), count)  # type: ignore[arg-type]
     assert counted < 300_000 * 12
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [("paragraph", "a。"), ("paragraph", "a. "), ("code", "a\n"), ("table", "|\n")]
+)
+def test_short_sentences_and_lines_are_counted_together(kind: str, text: str) -> None:
+    counts = 0
+
+    def count(counted: str) -> int:
+        nonlocal counts
+        counts += 1
+        return len(counted)
+
+    length = 20_000
+    found = divide(Document((Block(kind, (text * length)[:length].rstrip()),)), count, ChunkingOptions(400, 50))  # type: ignore[arg-type]
+    assert len(found) >= length // 400
+    assert counts < length // 8
+
+
+def test_a_short_sentence_does_not_divide_a_long_one() -> None:
+    found = passages(Block("paragraph", f"Tak. {SENTENCE} Nie. {SENTENCE}"), most=WORDS + 1)
+    assert [passage.text for passage in found] == [f"Tak. {SENTENCE}", f"Nie. {SENTENCE}"]
+
+
+def test_a_long_run_of_full_stops_takes_linear_time() -> None:
+    document = Document((Block("paragraph", "." * 500_000),))
+    assert divide(document, characters, ChunkingOptions(400, 0))[-1].end == 500_000

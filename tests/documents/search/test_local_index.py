@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,17 @@ def test_a_changed_file_has_only_its_new_passages(index: LocalIndex) -> None:
     assert found(index, "garaż", **WORDS) == [("lease", 0)]
     assert len(found(index, "", like="x", **VECTORS_ONLY)) == 5
     assert (index.position, index.files["lease"].revision) == (2, 2)
+
+
+def test_parts_of_a_file_are_its_passages_in_order(index: LocalIndex) -> None:
+    texts = [f"Fragment numer {number}" for number in range(5)]
+    whole = content("lease", texts, 2)
+    for start in (0, 2, 4):
+        rows = slice(start, start + 2)
+        part = replace(whole, passages=whole.passages[rows], vectors=whole.vectors[rows], start=start)
+        index.apply(IndexChanges(contents=[part]))
+    assert [found(index, text, like=text)[0] for text in texts] == [("lease", number) for number in range(5)]
+    assert found(index, "kaucja", **WORDS) == []
 
 
 def test_attributes_are_replaced_without_new_passages(index: LocalIndex) -> None:

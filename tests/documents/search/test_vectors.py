@@ -18,6 +18,10 @@ def test_packed_vectors_have_length_one_and_nearly_their_direction() -> None:
     assert (np.sum(found * normalised(vectors), axis=1) > 0.99999).all()
 
 
+def test_no_vectors_are_unpacked() -> None:
+    assert unpack_vectors(b"", 0).shape == (0, 0)
+
+
 def test_a_zero_vector_stays_zero() -> None:
     found = unpack_vectors(pack_vectors([[0, 0], [3, 4]]), 2)
     assert np.allclose(found, [[0.0, 0.0], [0.6, 0.8]], atol=1e-3)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from documents.search.words import MAX_QUERY_WORDS, query_terms, terms_of
+from documents.search import words
+from documents.search.words import MAX_QUERY_WORDS, MAX_TERM, query_terms, terms_of
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,23 @@ def test_a_word_is_found_in_another_form(query: str, text: str) -> None:
 def test_a_different_word_is_not_found(query: str, text: str) -> None:
     (alternatives,) = query_terms(query)
     assert not alternatives & set(terms_of(text))
+
+
+def test_a_query_is_read_until_it_has_enough_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[str] = []
+
+    def terms(word: str) -> tuple[str, ...]:
+        looked_up.append(word)
+        return (word,)
+
+    monkeypatch.setattr(words, "_terms", terms)
+    query_terms(" ".join(f"same w{number}" for number in range(5000)))
+    assert len(looked_up) == MAX_QUERY_WORDS
+    assert looked_up[:3] == ["same", "w0", "w1"]
+
+
+def test_a_long_word_is_remembered_by_its_beginning() -> None:
+    assert terms_of("x" * 100_000) == terms_of("x" * 1000) == ["x" * MAX_TERM]
 
 
 def test_a_query_has_each_word_once_and_not_too_many() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from auth_billing.errors import StoreUnavailable
 from documents.content import Passage
 from documents.search.filters import Comparison
 from documents.search.index import Hit, IndexChanges, Question, SearchQuery
@@ -19,9 +22,11 @@ from documents.search.local_index import DATABASE, LocalIndex
 from documents.search.vectors import pack_vectors
 from stored_objects.documents.project_documents import DAY
 from stored_objects.errors import DocumentNotFound
+from stored_objects.vector_stores import index_update
+from stored_objects.vector_stores.index_update import BLOCKS_AT_ONCE, update_index
 from stored_objects.vector_stores.passages import PassageBlock, counted_size
 from stored_objects.vector_stores.records import VectorStore
-from stored_objects.vector_stores.searches import IndexNotReady, VectorStoreSearches
+from stored_objects.vector_stores.searches import SEARCH_THREADS, IndexNotReady, VectorStoreSearches
 from stored_objects.vector_stores.sweeper import TOMBSTONE_TIME
 from tests.stored_objects.vector_stores.conftest import ADA, BOB, RUNNER, Platform, new_file, set_id
 
@@ -199,6 +204,56 @@ async def test_a_search_does_not_wait_long_for_an_index_that_is_being_built(plat
     released.set()
     await searches.refresh()
     assert await search(platform, searches, store) == ["Kaucja"]
+    await searches.close()
+
+
+@pytest.mark.parametrize("blocks", [2 * BLOCKS_AT_ONCE, 2 * BLOCKS_AT_ONCE + 1])
+async def test_a_large_file_is_read_in_parts_and_begun_again_when_cut_off(
+    platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int
+) -> None:
+    monkeypatch.setattr(index_update, "PASSAGES_AT_ONCE", 1)
+    store = await platform.create(ADA, "file-1")
+    await import_texts(platform, [f"Kaucja {number}" for number in range(2 * blocks)])
+    index = LocalIndex(tmp_path / "index")
+    read, is_broken = platform.passages.read, True
+
+    async def broken(organisation: str, id: str, start: int, limit: int) -> list[PassageBlock]:
+        if start and is_broken:
+            raise StoreUnavailable
+        return await read(organisation, id, start, limit)
+
+    monkeypatch.setattr(platform.passages, "read", broken)
+    store = await platform.stores.find(ADA, store.id)
+    with pytest.raises(StoreUnavailable):
+        await update_index(index, store, platform.stores)
+    assert [each.passages for each in index.files.values()] == [""]
+    is_broken = False
+    await update_index(index, store, platform.stores)
+    hits = index.search(replace(QUERY, limit=1000))
+    assert sorted((each.number, each.passage.text) for each in hits) == [
+        (number, f"Kaucja {number}") for number in range(2 * blocks)
+    ]
+    index.close()
+
+
+async def test_slow_searches_leave_threads_to_everything_else(platform: Platform, tmp_path: Path) -> None:
+    searched, released = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    class SlowSearches(LocalIndex):
+        def search(self, query: SearchQuery) -> list[Hit]:
+            loop.call_soon_threadsafe(searched.set)
+            released.wait()
+            return super().search(query)
+
+    searches = VectorStoreSearches(platform.stores, tmp_path, SlowSearches)
+    store = await platform.create(ADA)
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    waiting = [asyncio.create_task(search(platform, searches, store)) for _ in range(2 * SEARCH_THREADS)]
+    await searched.wait()
+    assert await asyncio.to_thread(lambda: "done") == "done"
+    released.set()
+    assert await asyncio.gather(*waiting) == [[]] * len(waiting)
     await searches.close()
 
 
