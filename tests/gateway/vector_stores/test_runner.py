@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,6 +39,9 @@ class Imports:
 
     def end(self, organisation: str) -> None:
         next(ended for file, ended in self.running if file.organisation == organisation).set()
+
+    def have_begun(self, count: int) -> bool:
+        return len(self.begun) >= count
 
     @property
     def places(self) -> Counter[str]:
@@ -87,8 +91,8 @@ async def test_organisations_take_turns_whatever_came_first(imports: Imports, ad
         await add(name, 5)
     await eventually(lambda: len(imports.running) == MAX_IMPORTS)
     while len(imports.begun) < 2 * len(names):
-        begun = len(imports.begun)
+        awaited = len(imports.begun) + 1
         imports.end(imports.running[0][0].organisation)
-        await eventually(lambda begun=begun: len(imports.begun) > begun)
+        await eventually(partial(imports.have_begun, awaited))
     assert max(Counter(imports.begun).values()) <= 2 + MOST_OF_ONE
     assert set(imports.begun) == set(names)

@@ -10,11 +10,14 @@ import pytest
 
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import PROJECT_SCOPES, Scope
+from gateway.http.routes import vector_store_files
 from router.messages import ServiceClass
+from stored_objects.vector_stores.passages import BLOCK_PASSAGES
 from tests.gateway.conftest import OTHER_KEY, SetStage, eventually
 from tests.gateway.http.routes.test_files import error_of
 from tests.gateway.vector_stores.library import CATS, DOGS, EMBEDDER, RENT, TOKENS_OF_A_TEXT, Library, library
 
+SMALL = {"type": "static", "static": {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 0}}
 OTHER = {"authorization": f"Bearer {OTHER_KEY}"}
 
 
@@ -100,6 +103,20 @@ async def test_content_is_listed_passage_by_passage(shelf: Library) -> None:
     content = await shelf.get(f"/{store['id']}/files/{file['id']}/content")
     assert "barks at night" in content["data"][0]["text"]
     assert (content["has_more"], content["next_page"]) == (False, None)
+
+
+async def test_content_that_is_read_in_several_parts_is_one_list(
+    shelf: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_store_files, "READ_BLOCKS", 1)
+    lines = [f"Line {number} of a file about dogs, {number} times „as long” as it is." for number in range(600)]
+    store = await shelf.create("\n\n".join(lines).encode(), chunking_strategy=SMALL)
+    (file,) = (await shelf.get(f"/{store['id']}/files"))["data"]
+    content = await shelf.get(f"/{store['id']}/files/{file['id']}/content")
+    assert len(content["data"]) > 2 * BLOCK_PASSAGES
+    assert {each["type"] for each in content["data"]} == {"text"}
+    assert "\n\n".join(each["text"] for each in content["data"]).split("\n\n") == lines
+    assert (content["object"], content["has_more"]) == ("vector_store.file_content.page", False)
 
 
 async def test_batches_of_files_are_counted_listed_and_cancelled(shelf: Library) -> None:
