@@ -155,7 +155,7 @@ class Generation:
         """
         await self._billing.reserve()
         if self._moderation is not None:
-            await self._moderation.check_prompts()
+            await self._unread.complete(self._moderation.check_prompts())
         self._unread.peek()
         for job in self._open:
             job.headers = headers

@@ -1,28 +1,43 @@
 """Holds back the deltas of an answer until moderation has passed them, and ends choices that it blocks.
 
 Each check reads the text that is held back, after the end of what was sent. The last `HELD_BACK` characters stay until
-the next check, so that no beginning of a blocked phrase leaves before its end is known.
+the next check, so that no beginning of a blocked phrase leaves before its end is known. Invisible characters do not
+count, as a phrase could be longer by any number of them.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from gateway.moderation.checked_texts import delta_text, step_text
+from gateway.moderation.visible_text import start_of_last
 from router.messages import Delta
 
 HELD_BACK = 64
-"""Characters at the end of an unfinished choice that are not sent yet."""
+"""Visible characters at the end of an unfinished choice that are not sent yet."""
 CONTEXT = 96
-"""Characters before the held text that a check reads too."""
+"""Visible characters before the held text that a check reads too."""
 MAX_DELAY = 1.0
 """Seconds after which text is checked that is too short for a window."""
 
 NumberedDelta = tuple[int, Delta]
 """A delta with the number of its choice in the request."""
-Check = Callable[[Sequence[str]], Awaitable[Sequence[bool]]]
-"""Returns of each text whether it is blocked."""
+
+
+class Window(NamedTuple):
+    """A part of an answer that a check reads."""
+
+    text: str
+    begins: bool
+    """Whether it is the beginning of the answer; else it may begin within a word."""
+    ends: bool
+    """Whether it is the end of the answer; else it may end within a word."""
+
+
+Check = Callable[[Sequence[Window]], Awaitable[Sequence[bool]]]
+"""Returns of each window whether it is blocked."""
 
 
 class _Choice:
@@ -37,6 +52,8 @@ class _Choice:
         """Whether its last delta has arrived."""
         self.blocked = False
         self._sent = ""
+        self._begins = True
+        """Whether the text that was sent is kept from its beginning."""
         self._checked = 0
         """Characters of the held text that the last check has read."""
         self._since = 0.0
@@ -59,10 +76,9 @@ class _Choice:
         at_once = self.ended or not self.text or any(delta.step is not None for delta in self.held)
         return at_once or new >= window or waited
 
-    @property
-    def checked_text(self) -> str:
-        """Text that a check reads: the end of what was sent, and what is held."""
-        return self._sent + self.text
+    def checked(self, *, ended: bool) -> Window:
+        """Return what a check reads: the end of what was sent, and what is held; `ended`: nothing follows."""
+        return Window(self._sent + self.text, self._begins, self.ended or ended)
 
     def release(self, *, whole: bool) -> list[NumberedDelta]:
         """Return the deltas that may be sent after their text has passed: all, or all but the last characters.
@@ -70,14 +86,16 @@ class _Choice:
         Steps precede the text of an answer, and are sent as soon as they have passed.
         """
         size, released = 0, 0
-        most = len(self.text) if whole else max(0, len(self.text) - HELD_BACK)
+        most = len(self.text) if whole else start_of_last(self.text, HELD_BACK)
         for delta in self.held:
             length = len(_text(delta))
             if delta.step is None and size + length > most:
                 break
             size, released = size + length, released + 1
         passed, self.held = self.held[:released], self.held[released:]
-        self._sent = (self._sent + self.text[:size])[-CONTEXT:]
+        sent = self._sent + self.text[:size]
+        kept_from = start_of_last(sent, CONTEXT)
+        self._sent, self._begins = sent[kept_from:], self._begins and not kept_from
         self.text = self.text[size:]
         self._checked = len(self.text)
         return [(self.number, delta) for delta in passed]
@@ -100,7 +118,7 @@ class AnswerGuard:
     """Checks the deltas of a request's choices, in windows, before they are sent."""
 
     def __init__(self, choices: int, check: Check, *, window: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`check` is called with the texts of due choices; `window`: new characters from which a choice is due."""
+        """`check` is called with windows of due choices; `window`: new characters from which a choice is due."""
         self._choices = [_Choice(number) for number in range(choices)]
         self._check = check
         self._window = window
@@ -126,7 +144,7 @@ class AnswerGuard:
                 self._choices[number].add(delta, now)
         due = [each for each in self._choices if each.is_due(now, self._window) or (ended and each.held)]
         unread = [each for each in due if each.text]
-        blocked = await self._check([each.checked_text for each in unread]) if unread else []
+        blocked = await self._check([each.checked(ended=ended) for each in unread]) if unread else []
         refused = {each.number for each, is_blocked in zip(unread, blocked, strict=True) if is_blocked}
         released: list[NumberedDelta] = []
         for each in due:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ _NOT_A_TEXT = "Invalid 'prompt': this project's prompts are moderated, which tok
 
 
 def prompt_texts(prompt: Prompt) -> list[str]:
-    """Return the texts of a prompt: of the messages of all roles, with the arguments of their tool calls.
+    """Return the texts of a prompt: of the messages of all roles, with their tool calls, and of template options.
 
     Prompts of jobs that generate nothing have none. Tools that the client offers and images are not checked.
 
@@ -22,6 +23,7 @@ def prompt_texts(prompt: Prompt) -> list[str]:
     match prompt:
         case ChatPrompt():
             texts = [text for message in prompt.messages for text in _message_texts(message)]
+            texts += _strings(prompt.template_kwargs)
             if prompt.own_tool_call is not None:
                 texts += _strings(prompt.own_tool_call.arguments)
         case TextPrompt():
@@ -54,7 +56,19 @@ def _message_texts(message: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield from (part.get("text") or "" for part in content or ())
     yield message.get("reasoning_content") or ""
-    yield from (call["function"]["arguments"] for call in message.get("tool_calls") or ())
+    yield from (_call_text(call["function"]) for call in message.get("tool_calls") or ())
+
+
+def _call_text(function: Mapping[str, Any]) -> str:
+    """Return the name of a called tool, and the names and strings of its arguments, as templates parse them.
+
+    Names that are repeated are read too. Arguments that are not JSON are read as they are.
+    """
+    try:
+        texts = list(_strings(json.loads(function["arguments"], object_pairs_hook=list)))
+    except (ValueError, RecursionError):
+        texts = [function["arguments"]]
+    return "\n".join([function["name"], *texts])
 
 
 def _strings(value: Any) -> Iterator[str]:

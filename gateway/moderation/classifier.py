@@ -116,15 +116,18 @@ async def classify(
 
 
 async def _run(services: GenerationServices, job: Job) -> tuple[list[list[float]], Usage]:
-    """Publish a score job and return the scores of the labels of each candidate, in order, and what they used."""
+    """Publish a score job in its turn; return the scores of each candidate's labels, in order, and what they used."""
     [opened] = services.inbox.open([job])
     reader = ReplyReader(services.replies, [opened])
+    entry = services.publish_queue.enter(job)
     scores: dict[int, list[float]] = {}
     try:
+        await entry.wait()
         await services.bus.publish_job(job, opened.headers)
         opened.recovery.receive(JobQueued(), time.monotonic())
         while True:
             for _, reply in await reader.arrivals():
+                entry.charge(reply)
                 match reply:
                     case Scored():
                         scores.update(zip(reply.indexes, reply.step_scores, strict=True))
@@ -135,4 +138,5 @@ async def _run(services: GenerationServices, job: Job) -> tuple[list[list[float]
                     case Cancelled():
                         raise JobCancelled
     finally:
-        services.inbox.close([opened], cancel=True)
+        services.inbox.close([opened], cancel=entry.released)
+        entry.leave()

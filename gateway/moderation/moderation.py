@@ -18,10 +18,11 @@ from gateway.admission.controller import AdmittedRequest
 from gateway.admission.model_catalogue import ModelCatalogue
 from gateway.errors import ModelNotFound, ModerationUnavailable, PromptBlocked
 from gateway.jobs.generation_services import GenerationServices
-from gateway.moderation.answer_guard import AnswerGuard
+from gateway.moderation.answer_guard import AnswerGuard, Window
 from gateway.moderation.checked_texts import prompt_texts
 from gateway.moderation.classifier import check_jobs, classify
-from gateway.moderation.rules import RULES_MODEL, ModerationRules
+from gateway.moderation.rules import CUT, RULES_MODEL, ModerationRules
+from gateway.moderation.visible_text import visible
 from router.errors import PublishError
 from router.messages import ChatPrompt, ImagePrompt, Job, TextPrompt, TokenPrompt, Usage, UsagePart
 from router.model_registry import ModelInfo
@@ -77,6 +78,7 @@ class RequestModeration:
 
         Raises:
             PromptBlocked: a category that blocks was found.
+            InvalidRequest: the prompts are too long to be checked.
             ModerationUnavailable: the check failed.
         """
         if not self._prompts or any(job.begun for job in self._jobs):
@@ -92,7 +94,9 @@ class RequestModeration:
         choices = len(self._jobs) * self._jobs[0].n
         return AnswerGuard(choices, self._is_blocked, window=0 if self._model is None else WINDOW)
 
-    async def _is_blocked(self, texts: Sequence[str]) -> list[bool]:
+    async def _is_blocked(self, windows: Sequence[Window]) -> list[bool]:
+        cut = CUT if self._model is None else ""
+        texts = [("" if each.begins else cut) + visible(each.text) + ("" if each.ends else cut) for each in windows]
         return [bool(found) for found in await self._found(texts, "answer")]
 
     async def _found(self, texts: Sequence[str], kind: str) -> list[frozenset[str]]:
@@ -113,7 +117,7 @@ class RequestModeration:
 
     async def _scores(self, texts: Sequence[str]) -> list[dict[str, float]]:
         if self._model is None:
-            return [await self._rules.match(text) for text in texts]
+            return await self._rules.match(texts)
         jobs = check_jobs(texts, self._model, self._jobs[0], self._checks)
         self._checks += len(jobs)
         classified = await classify(self._services, texts, self._model, jobs, self._rules)

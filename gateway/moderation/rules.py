@@ -10,7 +10,7 @@
 
 Expressions are matched by the Rust engine of `pydantic_core`, in time linear in the text: it has neither
 back-references nor look-around, and refuses expressions that compile to too much memory. Case is ignored, and texts are
-compared in the Unicode normal form NFKC, without invisible characters.
+compared in the Unicode normal form NFKC, without invisible characters. Long texts are matched in overlapping slices.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from __future__ import annotations
 import asyncio
 import re
 import tomllib
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+from gateway.errors import InvalidRequest
 from gateway.moderation.categories import CATEGORIES, DEFAULT_LABELS, THRESHOLD, label_key
+from gateway.moderation.visible_text import visible
 from runtime.lifecycle import StartupError
 from runtime.unicode_sections import normal_sections
 
@@ -35,9 +36,25 @@ RULES_MODEL = "moderation-rules"
 """Name by which requests and policies choose the rules instead of a classifier."""
 MATCHED_AT_ONCE = 100_000
 """Characters that are matched, by one expression or several, before other requests get their turn."""
+SLICE = 32_768
+"""Characters of a text that are normalised and matched at once; the normal form may have up to 18 times as many."""
+OVERLAP = 4096
+"""Characters at the end of a slice that the next slice begins with: more than a word of the rules has."""
+MAX_CHARACTERS = 8 * 1024 * 1024
+"""Most characters of one request's texts in their normal form, with overlaps: longer than any model's context."""
+CUT = "\ua500"
+"""Letter that stands for the rest of a text where it is cut, so that a part of a word is not taken for a word."""
 
 _Category = Annotated[str, StringConstraints(min_length=1, max_length=100)]
-_Word = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+
+
+def _seen(word: str) -> str:
+    if not visible(word).strip():
+        raise ValueError("the word has no visible characters")
+    return word
+
+
+_Word = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True), AfterValidator(_seen)]
 _Pattern = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
@@ -77,22 +94,51 @@ class ModerationRules:
         """Return the categories whose scores reach their thresholds."""
         return frozenset(each for each, score in scores.items() if score >= self.thresholds.get(each, THRESHOLD))
 
-    async def match(self, text: str) -> dict[str, float]:
-        """Return the score of each category with words or expressions: 1 if one of them is in `text`, else 0."""
-        found = dict.fromkeys(self.matchers, 0.0)
-        normal = "".join(normal_sections("NFKC", text))
-        visible = "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
-        matched = 0
-        for category, matchers in self.matchers.items():
-            for each in matchers:
-                if each.isinstance_python(visible):
-                    found[category] = 1.0
+    async def match(self, texts: Sequence[str], param: str | None = None) -> list[dict[str, float]]:
+        """Return each text's scores of the categories with words or expressions: 1 if one of them is in it, else 0.
+
+        Raises:
+            InvalidRequest: the normal forms of the texts are too long to be matched; `param` names their field.
+        """
+        found = []
+        left, matched = MAX_CHARACTERS, 0
+        for text in texts:
+            scores = dict.fromkeys(self.matchers, 0.0)
+            for part in _slices(text):
+                left -= len(part)
+                if left < 0:
+                    raise InvalidRequest(_TOO_LONG, param=param, code="string_above_max_length")
+                if all(scores.values()):
                     break
-                matched += len(visible)
-                if matched >= MATCHED_AT_ONCE:
-                    matched = 0
-                    await asyncio.sleep(0)
+                matched += len(part)
+                for category, matchers in self.matchers.items():
+                    for each in matchers if not scores[category] else ():
+                        if matched >= MATCHED_AT_ONCE:
+                            matched = 0
+                            await asyncio.sleep(0)
+                        matched += len(part)
+                        if each.isinstance_python(part):
+                            scores[category] = 1.0
+                            break
+            found.append(scores)
         return found
+
+
+_TOO_LONG = (
+    "The texts are too long to be checked: the moderation rules read at most "
+    f"{MAX_CHARACTERS} characters of a request, in the Unicode normal form NFKC."
+)
+
+
+def _slices(text: str) -> Iterator[str]:
+    """Yield the overlapping slices of a text in its normal form, without invisible characters; with `CUT` at cuts."""
+    before, cut = "", ""
+    for start in range(0, max(1, len(text)), SLICE):
+        end = start + SLICE
+        normal = before + "".join(normal_sections("NFKC", visible(text[start:end])))
+        yield cut + normal + (CUT if end < len(text) else "")
+        cut = CUT if len(normal) > OVERLAP else cut
+        before = normal[-OVERLAP:]
 
 
 def read_rules(file: str) -> ModerationRules:
@@ -140,4 +186,4 @@ def _matchers(path: Path, category: str, table: _CategoryTable) -> list[SchemaVa
 
 def _word(word: str) -> str:
     """Return the expression of a word or phrase; any white space may be between the words of a phrase."""
-    return r"\s+".join(re.escape(each) for each in "".join(normal_sections("NFKC", word)).split())
+    return r"\s+".join(re.escape(each) for each in "".join(normal_sections("NFKC", visible(word))).split())

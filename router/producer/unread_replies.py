@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
 
 from router.messages import Delta, Reply
 from router.producer.errors import GenerationError, SlowClient
@@ -91,6 +91,24 @@ class UnreadReplies:
                 timer.cancel()
                 self._reader = None
         return bool(self.peek())
+
+    async def complete(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work`, which precedes the request's jobs, to its end; cancel it when the request fails.
+
+        Raises:
+            GenerationError: the request has failed.
+        """
+        task = asyncio.create_task(work)
+        self._reader = asyncio.get_running_loop().create_future()
+        try:
+            self.peek()
+            await asyncio.wait((task, self._reader), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                self.peek()
+            await task
+        finally:
+            task.cancel()
+            self._reader = None
 
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():

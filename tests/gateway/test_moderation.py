@@ -22,6 +22,7 @@ from tests.fakes.scripted_worker import (
     ScriptedWorker,
     classify,
     fail,
+    never,
     say,
     start_and_wait,
 )
@@ -65,12 +66,14 @@ async def moderated(set_stage: SetStage, tmp_path: Path) -> AsyncIterator[Any]:
 
 
 USER = [{"role": "user", "content": "some violence"}]
+USER_FINE = [{"role": "user", "content": "fine"}]
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("/v1/chat/completions", {"messages": USER}),
     ("/v1/chat/completions", {"messages": USER, "stream": True}),
     ("/v1/completions", {"prompt": ["fine", "some violence"]}),
     ("/v1/responses", {"input": "some violence"}),
     ("/v1/responses", {"input": "some violence", "background": True}),
+    ("/v1/chat/completions", {"messages": USER_FINE, "chat_template_kwargs": {"persona": "some violence"}}),
     ("/v1/messages", {"messages": USER, "max_tokens": 9}),
     ("/api/chat", {"messages": USER}),
     ("/api/generate", {"prompt": "some violence"}),
@@ -158,7 +161,7 @@ async def test_a_stream_begins_before_the_answer_is_blocked(serve: Serve, tmp_pa
         worker.send_token(job, "a", 0, "Water turns ")
         worker.send_token(job, "a", 1, "the wheel. " * 10)
         await read.wait()
-        worker.send_token(job, "a", 2, "violence")
+        worker.send_token(job, "a", 2, "violence.")
         await worker.cancel_of(job.id).wait()
 
     (tmp_path / "rules.toml").write_text(RULES)
@@ -175,10 +178,26 @@ async def test_a_stream_begins_before_the_answer_is_blocked(serve: Serve, tmp_pa
     assert (await server.stage.receipt()).usage.completion_tokens == 3
 
 
+@pytest.mark.parametrize("model", [CLASSIFIER, RULES_MODEL])
+async def test_invisible_characters_hide_no_word_of_an_answer(moderated: Any, model: str) -> None:
+    set_up = await moderated(say("some ", *("\u200b" * 200).join("violence "), "end"))
+    set_up.policy(model, prompts=False)
+    choice = (await set_up.stage.chat()).json()["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("", "content_filter")
+
+
+@pytest.mark.parametrize("tokens", [("violence", "s ", "end"), ("non", "violence ", "end"), ("x" * 300, "violence")])
+async def test_a_word_is_not_found_in_a_part_of_a_word(moderated: Any, tokens: tuple[str, ...]) -> None:
+    set_up = await moderated(say(*tokens))
+    set_up.policy(RULES_MODEL)
+    choice = (await set_up.stage.chat()).json()["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("".join(tokens), "stop")
+
+
 async def test_the_rest_of_a_blocked_answer_is_not_generated(moderated: Any) -> None:
     async def talk(worker: ScriptedWorker, job: Job) -> None:
         worker.begin(job, "a")
-        worker.send_token(job, "a", 0, "violence")
+        worker.send_token(job, "a", 0, "violence.")
         await worker.cancel_of(job.id).wait()
 
     set_up = await moderated(talk)
@@ -288,3 +307,16 @@ async def test_a_client_that_leaves_during_a_check(moderated: Any) -> None:
     request.cancel()
     (job,) = set_up.stage.worker.jobs
     await set_up.stage.worker.cancel_of(job.id).wait()
+
+
+async def test_checks_wait_for_their_turn_in_the_publish_queue(moderated: Any) -> None:
+    set_up = await moderated(classifier=never)
+    set_up.policy()
+    capacity = set_up.stage.gateway.models.find(CLASSIFIER).capacity
+    requests = [asyncio.create_task(set_up.stage.chat()) for _ in range(2 * capacity + 8)]
+    queue = set_up.stage.gateway.publish_queue
+    await eventually(lambda: queue.waiting > 0 and len(set_up.classifier.jobs) >= capacity)
+    assert len(set_up.classifier.jobs) + queue.waiting <= len(requests)
+    for request in requests:
+        request.cancel()
+    await eventually(lambda: queue.waiting == 0)

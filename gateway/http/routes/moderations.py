@@ -33,8 +33,8 @@ async def create_moderation(request: Request, authorised: AuthorisedModeration) 
     rules, groups = gateway.moderation.rules, body.groups
     model = gateway.moderation.find(body.model or DEFAULT_MODEL, caller.models)
     if model is None:
-        matched = [[await rules.match(text) for text in texts] for texts in groups]
-        scores = [highest(pair for each in group for pair in each.items()) for group in matched]
+        matched = iter(await rules.match([text for texts in groups for text in texts], "input"))
+        scores = [highest(pair for _ in texts for pair in next(matched).items()) for texts in groups]
         id, name = f"modr-{uuid.uuid4().hex}", RULES_MODEL
     else:
         id, scores = await _classified(request, caller, gateway, model, groups)

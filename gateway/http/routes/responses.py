@@ -147,6 +147,9 @@ async def compact_response(request: Request, authorised: AuthorisedCompaction) -
             usage = response_usage(generation.usage, generation.parts)
     if not (text := "".join(summary.text).strip()):
         raise InvalidRequest("The model wrote no summary of this context.", param="model", code="compaction_failed")
+    if summary.finish_reason != "stop":
+        message = f"The summary of this context is not whole: it ended with the reason '{summary.finish_reason}'."
+        raise InvalidRequest(message, param="model", code="compaction_failed")
     response_id = f"resp_{uuid.uuid4().hex}"
     encrypted = _encryption(gateway, caller, ContentKind.SUMMARY)(text)
     compacted = {

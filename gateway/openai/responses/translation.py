@@ -111,7 +111,8 @@ def _messages(instructions: str | None, items: Sequence[InputItem]) -> list[dict
             case FunctionCallItem():
                 _add_call(messages, item.call_id, item.name, item.arguments)
             case CustomToolCallItem():
-                _add_call(messages, item.call_id, item.name, json.dumps({CUSTOM_INPUT: item.input}))
+                arguments = json.dumps({CUSTOM_INPUT: item.input}, ensure_ascii=False)
+                _add_call(messages, item.call_id, item.name, arguments)
             case CallOutputItem():
                 messages.append({"role": "tool", "tool_call_id": item.call_id, "content": _text(item.output)})
             case ItemReference():

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.moderation.answer_guard import CONTEXT, HELD_BACK, MAX_DELAY, AnswerGuard
+from gateway.moderation.answer_guard import CONTEXT, HELD_BACK, MAX_DELAY, AnswerGuard, Window
+from gateway.moderation.visible_text import visible
 from router.messages import Delta
 from tests.contract.examples import msgspec_replace
 from tests.fakes.scripted_worker import ROUTE, RUNNING
@@ -19,15 +20,19 @@ class Checks:
     """Blocks texts that have the bad phrase; keeps what was checked."""
 
     def __init__(self, choices: int = 1, window: int = 0) -> None:
-        self.texts: list[str] = []
+        self.windows: list[Window] = []
         self.now = 0.0
         self.guard = AnswerGuard(choices, self.check, window=window, clock=lambda: self.now)
         self.sent: list[tuple[int, Delta]] = []
         self._positions = [0] * choices
 
-    async def check(self, texts: Sequence[str]) -> list[bool]:
-        self.texts += texts
-        return [BAD in text for text in texts]
+    @property
+    def texts(self) -> list[str]:
+        return [each.text for each in self.windows]
+
+    async def check(self, windows: Sequence[Window]) -> list[bool]:
+        self.windows += windows
+        return [BAD in visible(each.text) for each in windows]
 
     async def take(self, text: str, choice: int = 0, *, ended: bool = False, **fields: Any) -> str:
         """Pass one delta; return the text of the choice that is sent then."""
@@ -102,6 +107,28 @@ async def test_a_slow_answer_is_checked_after_a_while() -> None:
     checks.now += 5
     assert await checks.release() == ""
     assert len(checks.texts) == 1  # nothing was new
+
+
+async def test_windows_name_the_ends_of_the_answer() -> None:
+    checks = Checks()
+    for _ in range((HELD_BACK + CONTEXT) // 32 + 2):
+        await checks.take("x" * 32)
+    await checks.take("", finish_reason="stop")
+    ends = [(each.begins, each.ends) for each in checks.windows]
+    assert ends == [*[(True, False)] * ((HELD_BACK + CONTEXT) // 32 + 1), (False, False), (False, True)]
+    failed = Checks()
+    await failed.take("x")
+    await failed.release(ended=True)
+    assert [(each.begins, each.ends) for each in failed.windows] == [(True, False), (True, True)]
+
+
+async def test_invisible_characters_do_not_push_a_phrase_out_of_the_window() -> None:
+    checks = Checks()
+    text = ("\u200b\ufe0f\u2060\U000e0100" * 3).join(BAD)
+    assert len(text) > HELD_BACK + CONTEXT
+    for letter in text:
+        assert await checks.take(letter) == ""
+    assert checks.reason() == "content_filter"
 
 
 async def test_each_choice_is_checked_and_blocked_alone() -> None:

@@ -37,8 +37,9 @@ CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{
                     {"role": "user", "content": " \n"},
                 ]
             ),
-            ["s", "u", "r", '{"a": "b"}', "t"],
+            ["s", "u", "r", "f\na\nb", "t"],
         ),
+        (ChatPrompt(messages=[], template_kwargs={"persona": "p", "thinking": True}), ["p"]),
         (
             ChatPrompt(messages=[], own_tool_call=OwnToolCall(name="search", arguments={"q": "a", "n": [1, "b"]})),
             ["a", "b"],
@@ -51,6 +52,21 @@ CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{
 )
 def test_texts_of_prompts(prompt: Prompt, texts: list[str]) -> None:
     assert prompt_texts(prompt) == texts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (r'{"pi\u0070e": ["bo\u006db", {"c": 4}]}', "f\npipe\nbomb\nc"),
+        ('{"a": "b", "a": "c"}', "f\na\nb\na\nc"),  # a parser keeps one of them
+        ('"b"', "f\nb"),
+        ('{"a": ', 'f\n{"a": '),
+        ("[" * 100_000, "f\n" + "[" * 100_000),
+    ],
+)
+def test_arguments_of_calls_are_read_as_templates_parse_them(arguments: str, text: str) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    assert prompt_texts(ChatPrompt(messages=[{"role": "assistant", "tool_calls": [call]}])) == [text]
 
 
 def test_token_ids_are_refused() -> None:

@@ -63,3 +63,41 @@ async def test_discarding_drops_what_is_unread() -> None:
     unread.discard(JobCancelled())
     with pytest.raises(JobCancelled):
         unread.peek()
+
+
+async def test_work_before_the_jobs_is_completed_or_fails() -> None:
+    unread = UnreadReplies(10_000)
+    done: list[str] = []
+
+    async def work(error: Exception | None = None) -> None:
+        await asyncio.sleep(0)
+        done.append("done")
+        if error is not None:
+            raise error
+
+    await unread.complete(work())
+    assert done == ["done"]
+    with pytest.raises(ValueError, match="no"):
+        await unread.complete(work(ValueError("no")))
+
+
+@pytest.mark.parametrize("early", [True, False])
+async def test_work_before_the_jobs_is_cancelled_when_the_request_fails(early: bool) -> None:
+    unread = UnreadReplies(10_000)
+    left: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.append("left")
+
+    if early:
+        unread.discard(JobCancelled())
+    completing = asyncio.create_task(unread.complete(work()))
+    await asyncio.sleep(0.01)
+    unread.discard(JobCancelled())
+    with pytest.raises(JobCancelled):
+        await completing
+    await asyncio.sleep(0)
+    assert left == ([] if early else ["left"])

@@ -12,7 +12,7 @@ from auth_billing.access.principal import Principal
 from gateway.openai.responses.compaction import PROMPT
 from gateway.openai.responses.encrypted_items import SUMMARY_REQUEST
 from router.messages import ChatPrompt, Outcome
-from tests.fakes.scripted_worker import say
+from tests.fakes.scripted_worker import count, say
 from tests.gateway.conftest import MODEL, Serve, Served, SetStage, Stage, eventually
 from tests.gateway.http.routes.test_responses import answer, events, respond
 
@@ -134,6 +134,13 @@ async def test_a_compacted_context_takes_the_place_of_the_context(serve: Serve) 
     with pytest.raises(openai.BadRequestError) as refused:
         await other_project(stage, server).responses.create(model=MODEL, input=items)
     assert refused.value.code == "invalid_encrypted_content"
+
+
+async def test_a_context_is_not_replaced_by_a_summary_that_was_cut_off(serve: Serve) -> None:
+    server = await serve(count)
+    with pytest.raises(openai.BadRequestError, match="'length'") as refused:
+        await server.client.responses.compact(model=MODEL, input="hi")
+    assert refused.value.code == "compaction_failed"
 
 
 async def test_a_context_is_not_replaced_by_an_empty_summary(serve: Serve) -> None:

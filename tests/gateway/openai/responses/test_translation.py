@@ -63,14 +63,14 @@ def test_parts_become_parts_of_chat_messages() -> None:
 def test_calls_and_text_of_a_turn_are_one_message() -> None:
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "so"}]}
     other = {**CALL, "call_id": "b"}
-    custom = {"type": "custom_tool_call", "call_id": "c", "name": "g", "input": 'say "x"'}
+    custom = {"type": "custom_tool_call", "call_id": "c", "name": "g", "input": 'say "żółw"'}
     outputs = [OUTPUT, {**OUTPUT, "call_id": "b"}, {"type": "custom_tool_call_output", "call_id": "c", "output": "5"}]
     given = ["q", reasoning, CALL, {"role": "assistant", "content": "hm"}, other, custom, *outputs]
     user, assistant, *results = messages([{"role": "user", "content": given[0]}, *given[1:]])
     assert user["content"] == "q"
     assert (assistant["content"], assistant["reasoning_content"]) == ("hm", "so")
     assert [call["function"]["name"] for call in assistant["tool_calls"]] == ["f", "f", "g"]
-    assert assistant["tool_calls"][2]["function"]["arguments"] == '{"input": "say \\"x\\""}'
+    assert assistant["tool_calls"][2]["function"]["arguments"] == '{"input": "say \\"żółw\\""}'
     assert [(each["tool_call_id"], each["content"]) for each in results] == [("a", "4"), ("b", "4"), ("c", "5")]
 
 
