@@ -41,10 +41,12 @@ async def modify_project_moderation(project_id: str, admin: Writer, body: Update
 
     Answers `POST /v1/organization/projects/{project_id}/moderation` (an extension).
     """
+    policies = admin.administration.moderation_policies
+    await policies.find(admin.organisation, project_id)  # an unknown project is refused before an unknown model
     gateway.moderation.find(body.model)
     categories = None if body.categories is None else frozenset(body.categories)
     policy = ModerationPolicy(body.model, categories, prompts=body.prompts, answers=body.answers)
-    await admin.administration.moderation_policies.set(admin.actor, project_id, policy)
+    await policies.set(admin.actor, project_id, policy)
     shown = ProjectModeration.of(policy)
     details = {"model": shown.model, "categories": shown.categories, "prompts": shown.prompts, "answers": shown.answers}
     await admin.record(Event.MODERATION_UPDATED, project_id, project=project_id, details=details)

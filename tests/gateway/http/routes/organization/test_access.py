@@ -25,6 +25,7 @@ BODY = {
     "interval": "month",
     "mode": "deny_list",
     "model_ids": ["m"],
+    "model": "m",
 }
 """A body that is valid for every route."""
 
