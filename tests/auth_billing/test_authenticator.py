@@ -357,6 +357,6 @@ async def test_the_principal_of_a_member_has_the_rights_of_now(store: DictApiKey
     principal = await service.principal_of_member("acme", "acme-web", "user-1")
     assert (principal.user, principal.project, principal.key_id) == ("user-1", "acme-web", "")
     assert (principal.scopes, principal.models) == (scopes_of(Role.MEMBER), ModelAccess((ONLY_A,)))
-    for nobody in (("acme", "user-2"), ("another", "user-1")):
+    for other, person in (("acme", "user-2"), ("another", "user-1")):
         with pytest.raises(NoSuchRecord):
-            await service.principal_of_member(nobody[0], "acme-web", nobody[1])
+            await service.principal_of_member(other, "acme-web", person)
