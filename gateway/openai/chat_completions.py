@@ -79,7 +79,7 @@ class ChatCompletionRequest(SamplingRequest):
         "add_special_tokens": Refused("the template writes what the model was trained with", (False,)),
         "modalities": Refused("answers are text", (["text"],)),
         "web_search_options": Refused("models don't search the web"),
-        "moderation": Refused("nothing is moderated"),
+        "moderation": Refused("the checks of texts are set for a project"),
         "chat_template": Refused("clients bring no templates"),
         "documents": Refused("put them into the messages", ([],)),
         "media_io_kwargs": Refused("images are read as the model's own processor does", ({},)),

@@ -186,7 +186,7 @@ class ResponseRequest(PromptFields):
 
     not_offered: ClassVar[Mapping[str, Refused]] = {
         **PromptFields.not_offered,
-        "moderation": Refused("nothing is moderated"),
+        "moderation": Refused("the checks of texts are set for a project"),
         "context_management": Refused("contexts are compacted by `/v1/responses/compact` only", ([],)),
     }
 
