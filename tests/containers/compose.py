@@ -21,6 +21,8 @@ SHIPPED = ROOT / "docker-compose.yml"
 PROFILE = "embedded-store"
 STOP_GRACE = 150
 """Seconds that a worker may take to drain, as in docker-compose.yml."""
+_HEALTH_CHECK_SECONDS = 30
+"""A health check that takes longer is run again: before version 5.5 Podman waits for a lost one without end."""
 
 
 def environment_file(port: int) -> str:
@@ -101,7 +103,7 @@ class Compose:
         for container in self.containers():
             if not self.inspect(container)["Config"].get("Healthcheck"):
                 continue
-            while not self.podman.succeeds("healthcheck", "run", container):
+            while not self.podman.succeeds("healthcheck", "run", container, timeout=_HEALTH_CHECK_SECONDS):
                 if time.monotonic() > until:
                     log = self.podman.run("sh", "-c", f"podman logs --tail 30 {container} 2>&1")
                     raise TimeoutError(f"{container} is not healthy:\n{log}")

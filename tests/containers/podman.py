@@ -103,11 +103,11 @@ class Podman:
         """Run `podman` and return its standard output. Raises `CommandFailed`."""
         return self.run("podman", *arguments, timeout=timeout)
 
-    def succeeds(self, *arguments: str) -> bool:
-        """Whether `podman` with these arguments exits with 0."""
+    def succeeds(self, *arguments: str, timeout: float = 600) -> bool:
+        """Whether `podman` with these arguments exits with 0 within `timeout` seconds."""
         try:
-            self.podman(*arguments)
-        except CommandFailed:
+            self.podman(*arguments, timeout=timeout)
+        except (CommandFailed, subprocess.TimeoutExpired):
             return False
         return True
 
