@@ -6,6 +6,7 @@ A passage has the row of its vector as its key.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sqlite3
@@ -14,13 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from documents.content import Passage
 from documents.search import words
 from documents.search.index import IndexedFile
 
 FORMAT = 1
 """Version of the tables."""
-POSTING_BUDGET = 10_000
+POSTING_BUDGET = 5_000
 """Rows that the words of a query may have together, beyond its rarest word: more common words are left out."""
 COMMON = 1000
 """Passages of a term above which its number of passages is remembered, as SQLite counts them one by one."""
@@ -184,10 +188,10 @@ class IndexDatabase:
             common[term] = passages, total
         return passages
 
-    def rank(self, query: Sequence[QueryWord], limit: int, ordinals: Sequence[int] | None) -> list[int]:
+    def rank(self, query: Sequence[QueryWord], limit: int, searched: npt.NDArray[np.bool_]) -> list[int]:
         """Return up to `limit` rows of passages with words of a query, ordered by BM25.
 
-        `ordinals`: of the files whose passages are searched; `None`: all.
+        `searched`: whether a row is searched, by row; rows beyond its end are not.
         """
         terms: list[str] = []
         budget = POSTING_BUDGET
@@ -200,14 +204,10 @@ class IndexDatabase:
         if not terms:
             return []
         match = " OR ".join(f'"{term}"' for term in terms)
-        within = ""
-        arguments: list[str | int] = [match]
-        if ordinals is not None:
-            # Without the plus, SQLite evaluates the whole query once for each of these rows.
-            within = "AND +rowid IN (SELECT row FROM passage WHERE file IN (SELECT value FROM json_each(?)))"
-            arguments.append(json.dumps(list(ordinals)))
-        query_text = f"SELECT rowid FROM posting WHERE posting MATCH ? {within} ORDER BY rank LIMIT ?"  # noqa: S608
-        return [row for (row,) in self._connection.execute(query_text, (*arguments, limit))]
+        # Rows are left out here: a condition in the statement would have SQLite collect all searched rows first.
+        ranked = self._connection.execute("SELECT rowid FROM posting WHERE posting MATCH ? ORDER BY rank", (match,))
+        found = (row for (row,) in ranked if row < len(searched) and searched[row])
+        return list(itertools.islice(found, limit))
 
     def passages(self, rows: Sequence[int]) -> dict[int, FoundPassage]:
         """Return the passages at these rows, by row."""

@@ -250,7 +250,7 @@ class _Searches:
                 scores = np.where(searched, cosines, -np.inf).astype(np.float32)
                 rankings.append(Ranking(self._query.vector_weight, best_rows(scores, self._candidates)))
             if self._query.word_weight:
-                ranked = self._database.rank(words, self._candidates, self._ordinals)
+                ranked = self._database.rank(words, self._candidates, searched)
                 rankings.append(Ranking(self._query.word_weight, ranked))
         return rankings
 
