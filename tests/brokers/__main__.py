@@ -19,7 +19,7 @@ from benchmarks.platform_stack import INSTALLED
 from benchmarks.results import own_versions
 from infra.install.step import ROOT
 from tests.brokers import debian_release, report
-from tests.chaos.report import rabbitmq_version
+from tests.chaos.published_table import rabbitmq_version
 
 INSTALLED_VERSION = "installed"
 RELEASES = (INSTALLED_VERSION, "trixie", "sid")
@@ -39,9 +39,9 @@ def main() -> int:
             os.environ["PATH"] = f"{debian_release.install(name, INSTALLED / 'brokers' / name)}:{path}"
         rows.append(_run())
         os.environ["PATH"] = path
-        print(report.table(rows[-1:]), flush=True)
+        print(report.TABLE.table(rows[-1:]), flush=True)
         if arguments.publish:
-            report.publish(rows[-1:])
+            report.TABLE.publish(rows[-1:])
     return 1 if any(row.failed for row in rows) else 0
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
-from infra.install.step import ROOT
-from tests.chaos.report import markdown_table, replace_table
+from tests.chaos.published_table import PublishedTable
 
 
 class Row(msgspec.Struct, kw_only=True):
@@ -19,29 +16,22 @@ class Row(msgspec.Struct, kw_only=True):
     passed: int
     failed: int
 
-
-RESULTS = ROOT / "docs" / "brokers.json"
-BEGIN, FINISH = "<!-- brokers: begin -->", "<!-- brokers: end -->"
-
-
-def read() -> list[Row]:
-    """Return the published rows, oldest version first."""
-    return msgspec.json.decode(RESULTS.read_bytes(), type=list[Row]) if RESULTS.exists() else []
+    @property
+    def minor_version(self) -> tuple[int, ...]:
+        """Major and minor version of RabbitMQ."""
+        return tuple(int(part) for part in self.rabbitmq.split(".")[:2])
 
 
-def publish(rows: Sequence[Row]) -> None:
-    """Replace the rows of the same minor versions, in both files."""
-    by_version = {_numbers(row.rabbitmq)[:2]: row for row in [*read(), *rows]}
-    ordered = sorted(by_version.values(), key=lambda row: _numbers(row.rabbitmq))
-    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
-    replace_table(BEGIN, FINISH, table(ordered))
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Return the rows as a Markdown table."""
-    names = ["RabbitMQ", "Erlang", "tests passed", "failed", "commit"]
-    return markdown_table(names, [[row.rabbitmq, row.erlang, row.passed, row.failed, row.commit] for row in rows])
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+TABLE = PublishedTable(
+    Row,
+    "brokers.json",
+    "brokers",
+    {
+        "RabbitMQ": "{0.rabbitmq}",
+        "Erlang": "{0.erlang}",
+        "tests passed": "{0.passed}",
+        "failed": "{0.failed}",
+        "commit": "{0.commit}",
+    },
+    key=lambda row: row.minor_version,
+)

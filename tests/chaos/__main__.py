@@ -35,12 +35,12 @@ def main() -> int:
         outcome = asyncio.run(experiment(by_name[name], seed, seconds, _say, keep))
         rows.append(report.row_of(outcome))
         if arguments.publish:  # after each configuration, so that an interrupted run keeps its results
-            report.publish(rows[-1:])
+            report.TABLE.publish(rows[-1:])
         wrong += len(outcome.violations)
         for violation in outcome.violations[:20]:
             print(f"  VIOLATION {violation}", flush=True)
-        print(report.table(rows[-1:]), flush=True)
-    print(report.table(rows))
+        print(report.TABLE.table(rows[-1:]), flush=True)
+    print(report.TABLE.table(rows))
     print(f"{wrong} promises were broken; logs, histories and verdicts are in {keep}")
     return 1 if wrong else 0
 

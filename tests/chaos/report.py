@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from benchmarks.results import own_versions, this_machine
-from infra.install.step import ROOT
-from infra.rabbitmq.node import find_program
 from tests.chaos.checker import Run, longest_pause, look_at_text
 from tests.chaos.configurations import CONFIGURATIONS
 from tests.chaos.experiment import Outcome
 from tests.chaos.history import End
+from tests.chaos.published_table import PublishedTable, rabbitmq_version
 
-RESULTS = ROOT / "docs" / "reliability.json"
-PAGE = ROOT / "docs" / "reliability.md"
-BEGIN, FINISH = "<!-- chaos: begin -->", "<!-- chaos: end -->"
+NAMES = [each.name for each in CONFIGURATIONS]
 
 
 class Row(msgspec.Struct, kw_only=True):
@@ -52,6 +46,37 @@ class Row(msgspec.Struct, kw_only=True):
     cpu: str
     """Model of the processor."""
     cores: int
+
+    @property
+    def all_faults(self) -> int:
+        """Number of faults of all kinds."""
+        return sum(self.faults.values())
+
+
+TABLE = PublishedTable(
+    Row,
+    "reliability.json",
+    "chaos",
+    {
+        "configuration": "{0.configuration}",
+        "s": "{0.seconds}",
+        "faults": "{0.all_faults}",
+        "requests": "{0.requests}",
+        "tokens": "{0.tokens:,}",
+        "refused": "{0.refused}",
+        "cut off": "{0.cut_off}",
+        "left": "{0.left}",
+        "duplicates": "{0.duplicates}",
+        "gaps": "{0.gaps}",
+        "lost": "{0.lost}",
+        "mis-billed": "{0.misbilled}",
+        "other": "{0.other}",
+        "longest pause": "{0.longest_pause:.1f} s",
+        "RabbitMQ": "{0.rabbitmq}",
+        "commit": "{0.commit}",
+    },
+    key=lambda row: NAMES.index(row.configuration),
+)
 
 
 def row_of(outcome: Outcome) -> Row:
@@ -86,59 +111,6 @@ def row_of(outcome: Outcome) -> Row:
     )
 
 
-def rabbitmq_version() -> str:
-    """Return the version of RabbitMQ that nodes started by this process run, e.g. `3.10.8`."""
-    command = [str(find_program("rabbitmqctl")), "version"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1]
-
-
 def _poison(run: Run) -> dict[str, int]:
     poison = sum(not request.innocent for request in run.requests)
     return {"poison": poison} if poison else {}
-
-
-def read() -> list[Row]:
-    """The published rows, in the order of the configurations."""
-    return msgspec.json.decode(RESULTS.read_bytes(), type=list[Row]) if RESULTS.exists() else []
-
-
-def publish(rows: Sequence[Row]) -> None:
-    """Put rows in the place of those of the same configurations, in both files."""
-    by_name = {row.configuration: row for row in [*read(), *rows]}
-    ordered = [by_name[each.name] for each in CONFIGURATIONS if each.name in by_name]
-    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
-    replace_table(BEGIN, FINISH, table(ordered))
-
-
-def replace_table(begin: str, finish: str, text: str) -> None:
-    """Replace what is between the lines `begin` and `finish` of `docs/reliability.md`."""
-    before, _, rest = PAGE.read_text().partition(begin)
-    PAGE.write_text(f"{before}{begin}\n{text}{finish}{rest.partition(finish)[2]}")
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Return the rows as a Markdown table."""
-    names = ["configuration", "s", "faults", "requests", "tokens", "refused", "cut off", "left"]
-    names += ["duplicates", "gaps", "lost", "mis-billed", "other", "longest pause", "RabbitMQ", "commit"]
-    return markdown_table(names, [_cells(row) for row in rows])
-
-
-def markdown_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return a Markdown table with a header of `names`."""
-    return "".join(f"| {' | '.join(map(str, cells))} |\n" for cells in [names, ["---"] * len(names), *rows])
-
-
-def _cells(row: Row) -> list[Any]:
-    faults = sum(row.faults.values())
-    counts = [row.requests, f"{row.tokens:,}", row.refused, row.cut_off, row.left]
-    wrong = [row.duplicates, row.gaps, row.lost, row.misbilled, row.other]
-    return [
-        row.configuration,
-        row.seconds,
-        faults,
-        *counts,
-        *wrong,
-        f"{row.longest_pause:.1f} s",
-        row.rabbitmq,
-        row.commit,
-    ]

@@ -29,9 +29,9 @@ def main() -> int:
     kills, wrong = asyncio.run(killed(times, arguments.victims, of_each=2, say=_say, seconds=seconds))
     rows = report.rows_of(kills, arguments.victims, wrong)
     print("\n".join(wrong))
-    print(report.table(rows))
+    print(report.TABLE.table(rows))
     if arguments.publish:
-        report.publish(rows)
+        report.TABLE.publish(rows)
     return 1 if wrong else 0
 
 

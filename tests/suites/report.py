@@ -10,7 +10,7 @@ import msgspec
 
 from benchmarks.results import own_versions
 from infra.install.step import ROOT
-from tests.chaos.report import markdown_table
+from tests.chaos.published_table import markdown_table
 from tests.suites.record import TestRecord, Verdict
 from tests.suites.suite import Suite
 

@@ -45,10 +45,10 @@ def main() -> int:
         outcome = asyncio.run(storm(plan_of(workers), _say, keep / f"{workers}-{runs[workers]}"))
         row = report.row_of(outcome, runs[workers])
         if arguments.publish:
-            report.publish([row])
+            report.TABLE.publish([row])
         wrong += len(outcome.wrong)
         print("\n".join(outcome.wrong[:20]))
-        print(report.table([row]), flush=True)
+        print(report.TABLE.table([row]), flush=True)
     print(f"{wrong} faults; logs are in {keep}")
     return 1 if wrong else 0
 
