@@ -10,6 +10,8 @@ import msgspec
 BlockKind = Literal["heading", "paragraph", "list", "table", "code"]
 SEPARATOR = "\n\n"
 """Text between two blocks in the joined text of a document."""
+NO_TEXT = "The file has no text."
+"""Warning of a document without blocks that has no other warning."""
 
 
 class Block(msgspec.Struct, frozen=True):

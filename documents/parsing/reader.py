@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from documents.content import Document
+from documents.content import NO_TEXT, Document
 from documents.errors import DamagedFile, EncryptedFile, FileRefused, FileTooLarge, UnsupportedFormat
 from documents.parsing.block_collector import BlockCollector
 from documents.parsing.frames import Frame, Parsed, Refusal, Refused
@@ -34,7 +34,7 @@ def read_document(file: BinaryIO, filename: str) -> Document:
     reader(file, blocks)
     document = blocks.document()
     if not document.blocks and not document.warnings:
-        return msgspec.structs.replace(document, warnings=("The file has no text.",))
+        return msgspec.structs.replace(document, warnings=(NO_TEXT,))
     return document
 
 

@@ -6,6 +6,7 @@ store that the index is at, before each search.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,6 +28,8 @@ class IndexedFile:
     """Id of the set of the file's passages: another set is other passages."""
     revision: int
     """Revision of the file in the store."""
+    expires: float = math.inf
+    """Unix time from which on searches don't find the file."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from documents.content import Passage
 from documents.search import words
 from documents.search.index import IndexedFile
 
-FORMAT = 1
+FORMAT = 2
 """Version of the tables."""
 POSTING_BUDGET = 5_000
 """Rows that the words of a query may have together, beyond its rarest word: more common words are left out."""
@@ -34,7 +34,8 @@ REMEMBERED_CHANGE = 0.05
 _SCHEMA = """
 CREATE TABLE state (name TEXT PRIMARY KEY, value);
 CREATE TABLE file (
-    ordinal INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT UNIQUE, name TEXT, attributes TEXT, passages TEXT, revision
+    ordinal INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT UNIQUE, name TEXT, attributes TEXT, passages TEXT, revision,
+    expires REAL
 );
 CREATE TABLE passage (
     row INTEGER PRIMARY KEY, file INTEGER, number INTEGER, text TEXT, page INTEGER, headings TEXT, start INTEGER,
@@ -124,10 +125,10 @@ class IndexDatabase:
 
     def files(self) -> dict[int, IndexedFile]:
         """Return all files by ordinal."""
-        rows = self._connection.execute("SELECT ordinal, key, name, attributes, passages, revision FROM file")
+        rows = self._connection.execute("SELECT ordinal, key, name, attributes, passages, revision, expires FROM file")
         return {
-            ordinal: IndexedFile(key, name, json.loads(attributes), passages, revision)
-            for ordinal, key, name, attributes, passages, revision in rows
+            ordinal: IndexedFile(key, name, json.loads(attributes), passages, revision, expires)
+            for ordinal, key, name, attributes, passages, revision, expires in rows
         }
 
     def rows(self) -> list[tuple[int, int]]:
@@ -136,11 +137,12 @@ class IndexDatabase:
 
     def put_file(self, file: IndexedFile) -> int:
         """Insert a file, or replace what is stored of it, and return its ordinal."""
-        values = (file.key, file.name, json.dumps(dict(file.attributes)), file.passages, file.revision)
+        values = (file.key, file.name, json.dumps(dict(file.attributes)), file.passages, file.revision, file.expires)
         (ordinal,) = self._connection.execute(
-            "INSERT INTO file (key, name, attributes, passages, revision) VALUES (?, ?, ?, ?, ?)"
+            "INSERT INTO file (key, name, attributes, passages, revision, expires) VALUES (?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (key) DO UPDATE SET name = excluded.name, attributes = excluded.attributes,"
-            " passages = excluded.passages, revision = excluded.revision RETURNING ordinal",
+            " passages = excluded.passages, revision = excluded.revision,"
+            " expires = excluded.expires RETURNING ordinal",
             values,
         ).fetchone()
         return int(ordinal)

@@ -7,9 +7,11 @@ to rows that no passage has, and those of removed passages are overwritten after
 
 from __future__ import annotations
 
+import math
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,13 +46,16 @@ class _Snapshot:
     """Ordinal of the file of each row, or `_UNUSED`."""
     total: int = 0
     """Number of passages."""
+    first_expiry: float = math.inf
+    """Unix time at which the first of the files expires."""
 
 
 class LocalIndex:
     """Implementation of `SearchIndex` in a folder, which is created, and emptied if its content is unusable."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._folder = folder
+        self._clock = clock
         self._connections: list[IndexDatabase] = []
         """Connections that no thread uses."""
         self._connections_lock = threading.Lock()
@@ -97,8 +102,9 @@ class LocalIndex:
 
     def search(self, query: SearchQuery) -> list[Hit]:
         """Return the passages that fit best, at most `query.limit`: by the fused ranks of vectors and words."""
-        snapshot = self._snapshot
-        ordinals = None if query.filter is None else _passing(snapshot.files, query.filter)
+        snapshot, now = self._snapshot, self._clock()
+        every_file = query.filter is None and now < snapshot.first_expiry
+        ordinals = None if every_file else _passing(snapshot.files, query.filter, now)
         with self._database() as database:
             return _Searches(snapshot, self._vectors, database, query, ordinals=ordinals, common=self._common).hits()
 
@@ -189,7 +195,8 @@ def _read(database: IndexDatabase) -> _Snapshot:
 
 def _snapshot(position: int, files: Mapping[int, IndexedFile], ordinals: npt.NDArray[np.int64]) -> _Snapshot:
     by_key = {each.key: each for each in files.values()}
-    return _Snapshot(position, files, by_key, ordinals, int(np.count_nonzero(ordinals != _UNUSED)))
+    first_expiry = min((each.expires for each in files.values()), default=math.inf)
+    return _Snapshot(position, files, by_key, ordinals, int(np.count_nonzero(ordinals != _UNUSED)), first_expiry)
 
 
 class _Searches:
@@ -277,6 +284,7 @@ def _share(words: Sequence[QueryWord], terms: frozenset[str]) -> float:
     return sum(each.weight for each in words if each.terms & terms) / weight if weight else 0.0
 
 
-def _passing(files: Mapping[int, IndexedFile], condition: Filter) -> list[int]:
-    """Return the ordinals of the files whose attributes pass a filter."""
-    return [ordinal for ordinal, file in files.items() if condition.passes(file.attributes)]
+def _passing(files: Mapping[int, IndexedFile], condition: Filter | None, now: float) -> list[int]:
+    """Return the ordinals of the files that have not expired and whose attributes pass a filter."""
+    valid = [(ordinal, file.attributes) for ordinal, file in files.items() if now < file.expires]
+    return [ordinal for ordinal, attributes in valid if condition is None or condition.passes(attributes)]

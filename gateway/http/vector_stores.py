@@ -103,7 +103,12 @@ async def attached_files(
                 raise InvalidRequest(message, param=param) from error
         sizes = None if each.chunking_strategy is None else each.chunking_strategy.sizes
         return NewFile(
-            each.file_id, found.name, chunking_for(embedder, sizes), each.attributes or {}, key_id=caller.key_id
+            each.file_id,
+            found.name,
+            chunking_for(embedder, sizes),
+            each.attributes or {},
+            key_id=caller.key_id,
+            expires=found.expires,
         )
 
     return list(await asyncio.gather(*(attached(each) for each in distinct.values())))
@@ -170,6 +175,7 @@ def shown_file(file: VectorStoreFile) -> VectorStoreFileObject:
         vector_store_id=file.vector_store,
         status=_STATUSES[file.state],
         last_error=None if failure is None else LastError.model_validate(asdict(failure)),
+        warning=file.warning or None,
         chunking_strategy=ChunkingStrategy(type="static", static=sizes),
         attributes=file.attributes,
     )

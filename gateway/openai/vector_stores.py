@@ -314,6 +314,8 @@ class VectorStoreFileObject(ApiModel):
     vector_store_id: str
     status: FileStatus
     last_error: LastError | None
+    warning: str | None
+    """An extension: what of a completed file was not read, such as scanned pages."""
     chunking_strategy: ChunkingStrategy
     attributes: Attributes
 

@@ -42,6 +42,7 @@ async def _create_vector_store_indexes(connection: StoreConnection) -> None:
     await collection.create_index([("vector_store", 1), ("batch", 1), ("state", 1)])
     await collection.create_index([("vector_store", 1), ("change", 1)])
     await collection.create_index([("change", 1)])
+    await collection.create_index([("expires", 1)])
     await collection.create_index([("state", 1), ("created", 1)])
     await collection.create_index([("state", 1), ("passages", 1)])
     await collection.create_index([("organisation", 1), ("project", 1), ("size", 1)])

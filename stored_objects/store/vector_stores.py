@@ -8,7 +8,7 @@ vector_store_batches  {_id: id, vector_store, organisation, project, created, ca
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from pymongo import ReturnDocument
@@ -17,9 +17,10 @@ from auth_billing.store.collection import Collection as MongoCollection
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document, to_document
 from stored_objects.documents.records import ProjectOwner
-from stored_objects.records import is_project, project_id
+from stored_objects.records import RECORD_BYTES, is_project, project_id
 from stored_objects.store.documents import owned_by
 from stored_objects.vector_stores.records import (
+    NEVER,
     UNNUMBERED,
     AttributeValue,
     Chunking,
@@ -52,7 +53,9 @@ class MongoVectorStores:
 
     async def insert(self, record: VectorStore) -> None:
         """Insert a new vector store into MongoDB, unless it is there."""
-        await self._stores.insert_if_absent(to_document(record, metadata=_pairs(record.metadata)))
+        await self._stores.insert_if_absent(
+            {**to_document(record, metadata=_pairs(record.metadata)), "record_size": record.record_size}
+        )
 
     async def find(self, owner: ProjectOwner, id: str) -> VectorStore | None:
         """Read one vector store of `owner` from MongoDB; `None` if there is none with this id."""
@@ -62,20 +65,26 @@ class MongoVectorStores:
         """Read a page of the vector stores of `owner` from MongoDB."""
         return [_store(each) for each in await _page(self._stores, owned_by(owner), query)]
 
-    async def update(self, record: VectorStore) -> bool:
-        """Store what clients may change of a vector store in MongoDB; return false if it is gone."""
+    async def update(self, record: VectorStore) -> VectorStore | None:
+        """Store what clients may change of a vector store in MongoDB; return it as it was, `None` if it is gone."""
         change = {
             "name": record.name,
             "metadata": _pairs(record.metadata),
             "last_active": record.last_active,
             "expiry_days": record.expiry_days,
             "expires": record.expires,
+            "record_size": record.record_size,
         }
-        return await self._stores.update_matching({"_id": record.id}, {"$set": change})
+        before = await self._stores.find_one_and_update({"_id": record.id}, {"$set": change})
+        return None if before is None else _store(before)
 
-    async def remove(self, id: str) -> None:
-        """Remove the document of a vector store from MongoDB."""
-        await self._stores.delete_one({"_id": id})
+    async def remove(self, id: str) -> VectorStore | None:
+        """Remove the document of a vector store from MongoDB, and return it; `None` if it is gone."""
+        while (found := await self._stores.find_one({"_id": id})) is not None:
+            as_found = {"_id": id, "record_size": found.get("record_size")}  # another call may change it meanwhile
+            if (await self._stores.delete_one(as_found)).deleted_count:
+                return _store(found)
+        return None
 
     async def expired(self, now: float, limit: int) -> list[VectorStore]:
         """Read up to `limit` vector stores of all owners that expired before `now` from MongoDB."""
@@ -112,13 +121,21 @@ class MongoVectorStores:
         running = {"vector_store": batch.vector_store, "batch": batch.id, "state": FileState.IN_PROGRESS.value}
         await self._files.update_many(running, {"$set": {"state": FileState.CANCELLED.value}})
 
-    async def add_files(self, files: Sequence[VectorStoreFile]) -> None:
-        """Insert files in progress into MongoDB; of those that are there, begin again the ended and not completed."""
+    async def add_files(self, files: Sequence[VectorStoreFile]) -> int:
+        """Insert files in progress into MongoDB; of those that are there, begin again the ended and not completed.
+
+        Return by how many bytes the sum of `record_size` has grown.
+        """
         inserted = await self._files.insert_new([_document(each) for each in files])
-        for file in (each for each, is_new in zip(files, inserted, strict=True) if not is_new):
-            again = {name: value for name, value in _document(file).items() if name not in _KEPT}
-            query = {"_id": file.id, "state": _ENDED, "passages": ""}
-            await self._files.update_matching(query, {"$set": again, "$inc": {"additions": 1}})
+        grown = sum(each.record_size for each, is_new in zip(files, inserted, strict=True) if is_new)
+        stored = {each.id: each for each, is_new in zip(files, inserted, strict=True) if not is_new}
+        found = self._files.find({"_id": {"$in": list(stored)}, "state": _ENDED, "passages": ""})
+        for ended in [_file(each) for each in await found.to_list(None)]:
+            again = {name: value for name, value in _document(stored[ended.id]).items() if name not in _KEPT}
+            as_found = {"_id": ended.id, "additions": ended.additions, "revision": ended.revision, "passages": ""}
+            if await self._files.update_matching(as_found, {"$set": again, "$inc": {"additions": 1}}):
+                grown += stored[ended.id].record_size - ended.record_size
+        return grown
 
     async def find_files(self, vector_store: str, files: Collection[str]) -> list[VectorStoreFile]:
         """Read those files and tombstones of a vector store that have one of these ids from MongoDB."""
@@ -146,9 +163,16 @@ class MongoVectorStores:
             selected["batch"] = batch
         return [_file(each) for each in await _page(self._files, selected, query)]
 
+    async def expired_files(self, now: float, limit: int) -> list[VectorStoreFile]:
+        """Read up to `limit` files of all vector stores that expired before `now` from MongoDB."""
+        found = self._files.find({"expires": {"$lte": now}, **_LIVE}).limit(limit)
+        return [_file(each) for each in await found.to_list(limit)]
+
     async def set_attributes(self, file: VectorStoreFile, attributes: Mapping[str, AttributeValue]) -> bool:
         """Replace the attributes of a file of this revision in MongoDB, unnumbered; return false for another."""
-        change: dict[str, Any] = {"$set": {"attributes": _pairs(attributes), "change": UNNUMBERED}}
+        size = replace(file, attributes=dict(attributes)).record_size
+        values = {"attributes": _pairs(attributes), "record_size": size, "change": UNNUMBERED}
+        change: dict[str, Any] = {"$set": values}
         return await self._files.update_matching(
             {"_id": file.id, "revision": file.revision, **_LIVE}, {**change, "$inc": {"revision": 1}}
         )
@@ -158,10 +182,12 @@ class MongoVectorStores:
         tombstone = {
             "state": FileState.DELETED.value,
             "deleted": now,
+            "expires": NEVER,
             "name": "",
             "attributes": [],
             "batch": "",
             "failure": None,
+            "record_size": 0,
             "change": UNNUMBERED,
         }
         found = await self._files.find_one_and_update(
@@ -195,10 +221,10 @@ class MongoVectorStores:
         """Store id and size of the passages of a file that `file.runner` holds in MongoDB; return false for another."""
         return await self._files.update_matching(_held(file), {"$set": {"passages": passages, "size": size}})
 
-    async def complete(self, file: VectorStoreFile) -> bool:
+    async def complete(self, file: VectorStoreFile, warning: str = "") -> bool:
         """Complete a file that `file.runner` holds in MongoDB, unnumbered; return false for any other."""
-        change: dict[str, Any] = {"$set": {"state": FileState.COMPLETED.value, "failure": None, "change": UNNUMBERED}}
-        return await self._files.update_matching(_held(file), {**change, "$inc": {"revision": 1}})
+        done = {"state": FileState.COMPLETED.value, "failure": None, "warning": warning, "change": UNNUMBERED}
+        return await self._files.update_matching(_held(file), {"$set": done, "$inc": {"revision": 1}})
 
     async def fail(self, file: VectorStoreFile, failure: ImportFailure) -> bool:
         """Fail a file that `file.runner` holds in MongoDB; return false for any other."""
@@ -244,19 +270,22 @@ class MongoVectorStores:
             await self._files.delete_one({"_id": each["_id"], "revision": each["revision"], **query})
         return len(found)
 
-    async def remove_remains(self, vector_store: str) -> None:
-        """Remove all tombstones and batches of a vector store from MongoDB."""
+    async def remove_remains(self, vector_store: str) -> int:
+        """Remove all tombstones and batches of a vector store from MongoDB; return the number of batches."""
         await self._files.delete_many({"vector_store": vector_store, "state": FileState.DELETED.value})
-        await self._batches.delete_many({"vector_store": vector_store})
+        return int((await self._batches.delete_many({"vector_store": vector_store})).deleted_count)
 
     async def stored_bytes(self, organisation: str, requester: str | None) -> int:
-        """Sum up in MongoDB the sizes of a project's or (`requester` is `None`) an organisation's files."""
+        """Sum up in MongoDB the sizes of a project's or (`requester` is `None`) an organisation's records."""
         if requester is not None and not is_project(requester):
             return 0
-        own = {} if requester is None else {"project": project_id(requester)}
-        group = {"_id": None, "size": {"$sum": "$size"}}
-        found = self._files.aggregate([{"$match": {"organisation": organisation, **own}}, {"$group": group}])
-        return sum(each["size"] for each in await found.to_list(1))
+        own = {"organisation": organisation} | ({} if requester is None else {"project": project_id(requester)})
+        group = {"_id": None, "passages": {"$sum": "$size"}, "records": {"$sum": "$record_size"}}
+        total = await self._batches.count_documents(own) * RECORD_BYTES
+        for collection in (self._stores, self._files):
+            found = await collection.aggregate([{"$match": own}, {"$group": group}]).to_list(1)
+            total += sum(each["passages"] + each["records"] for each in found)
+        return int(total)
 
     async def _counts(self, query: dict[str, Any], by: str) -> dict[str, FileCounts]:
         sums = {each.value: {"$sum": {"$cond": [{"$eq": ["$state", each.value]}, 1, 0]}} for each in _COUNTED}
@@ -295,7 +324,13 @@ def _store(document: dict[str, Any]) -> VectorStore:
 def _document(file: VectorStoreFile) -> dict[str, Any]:
     failure = None if file.failure is None else asdict(file.failure)
     stored = {"state": file.state.value, "chunking": asdict(file.chunking), "failure": failure}
-    return {**vars(file), "_id": file.id, **stored, "attributes": _pairs(file.attributes)}
+    return {
+        **vars(file),
+        "_id": file.id,
+        **stored,
+        "attributes": _pairs(file.attributes),
+        "record_size": file.record_size,
+    }
 
 
 def _file(document: dict[str, Any]) -> VectorStoreFile:

@@ -107,9 +107,9 @@ class VectorStoreImports:
         if not await self.stores.passages.finish(passages.id, _builder(file), blocks):
             raise ImportLost("another process builds the passages")
 
-    async def complete(self, file: VectorStoreFile) -> None:
+    async def complete(self, file: VectorStoreFile, warning: str = "") -> None:
         """Complete the import of a file whose passages are ready: from now on searches find them."""
-        if not await self.stores.records.complete(file):
+        if not await self.stores.records.complete(file, warning):
             raise ImportLost("another process imports the file, or it was cancelled or deleted")
         await self.stores.records.number(replace(file, revision=file.revision + 1))
 

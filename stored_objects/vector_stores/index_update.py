@@ -77,4 +77,4 @@ def _part(file: IndexedFile, blocks: Sequence[PassageBlock], start: int) -> File
 
 
 def _indexed(file: VectorStoreFile) -> IndexedFile:
-    return IndexedFile(file.id, file.name, file.attributes, file.passages, file.revision)
+    return IndexedFile(file.id, file.name, file.attributes, file.passages, file.revision, file.expires)

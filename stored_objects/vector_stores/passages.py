@@ -18,7 +18,6 @@ from enum import StrEnum
 from typing import Protocol
 
 from documents.content import Passage
-from stored_objects.records import RECORD_BYTES
 from stored_objects.vector_stores.records import Chunking
 
 VECTOR_ITEM_BYTES = 2
@@ -84,7 +83,7 @@ def passage_set_id(organisation: str, content_sha256: str, embedder: str, chunki
 def counted_size(passages: Sequence[Passage], dimension: int) -> int:
     """Return the bytes that count towards quotas for a file with these passages, in any set: texts and vectors."""
     texts = sum(len(each.text.encode()) + sum(len(name.encode()) for name in each.heading_path) for each in passages)
-    return texts + len(passages) * dimension * VECTOR_ITEM_BYTES + RECORD_BYTES
+    return texts + len(passages) * dimension * VECTOR_ITEM_BYTES
 
 
 class PassageStore(Protocol):

@@ -21,13 +21,14 @@ from enum import StrEnum
 from typing import Literal, Protocol
 
 from stored_objects.documents.records import ProjectOwner
+from stored_objects.records import RECORD_BYTES
 
 STORE_PREFIX, BATCH_PREFIX = "vs_", "vsfb_"
 """Prefixes of the ids of vector stores and of batches of their files."""
 UNNUMBERED = 2**62
 """Change number of a file whose last change has no number yet; it is higher than all numbers."""
 NEVER = math.inf
-"""Expiry of a vector store that is kept until it is deleted."""
+"""Expiry of a vector store or file that is kept until it is deleted."""
 
 AttributeValue = str | float | bool
 Order = Literal["asc", "desc"]
@@ -93,6 +94,11 @@ class VectorStore:
         """Owner of the vector store: its project."""
         return ProjectOwner(self.organisation, self.project)
 
+    @property
+    def record_size(self) -> int:
+        """Bytes that count towards quotas for the vector store without its files."""
+        return RECORD_BYTES + _size(self.name, *self.metadata, *self.metadata.values())
+
 
 @dataclass(frozen=True)
 class VectorStoreFile:
@@ -109,10 +115,14 @@ class VectorStoreFile:
     name: str = ""
     """File name, for people."""
     attributes: dict[str, AttributeValue] = field(default_factory=dict)
+    expires: float = NEVER
+    """Time at which the project's file expires: from then on searches don't find it, and it is about to be deleted."""
     batch: str = ""
     """Id of the batch that the file was added with; empty: it was added alone."""
     state: FileState = FileState.IN_PROGRESS
     failure: ImportFailure | None = None
+    warning: str = ""
+    """What of a completed file was not read, such as scanned pages: a sentence for people."""
     size: int = 0
     """Bytes that are counted for the file's passages in the quota of the project."""
     passages: str = ""
@@ -146,6 +156,17 @@ class VectorStoreFile:
     def owner(self) -> ProjectOwner:
         """Owner of the file: the project of its vector store."""
         return ProjectOwner(self.organisation, self.project)
+
+    @property
+    def record_size(self) -> int:
+        """Bytes that count towards quotas for the file besides its passages; none for a tombstone."""
+        if self.state is FileState.DELETED:
+            return 0
+        return RECORD_BYTES + _size(self.name, *self.attributes, *map(str, self.attributes.values()))
+
+
+def _size(*texts: str) -> int:
+    return sum(len(each.encode()) for each in texts)
 
 
 def file_key(vector_store: str, file: str) -> str:
@@ -223,12 +244,15 @@ class VectorStoreStore(Protocol):
         """Return a page of the vector stores of `owner`."""
         ...
 
-    async def update(self, record: VectorStore) -> bool:
-        """Store name, metadata, `last_active` and expiry of a vector store; return false if it is gone."""
+    async def update(self, record: VectorStore) -> VectorStore | None:
+        """Store name, metadata, `last_active` and expiry of a vector store.
+
+        Return the vector store as it was; `None` if it is gone.
+        """
         ...
 
-    async def remove(self, id: str) -> None:
-        """Remove the record of a vector store, of any owner, that has no files."""
+    async def remove(self, id: str) -> VectorStore | None:
+        """Remove the record of a vector store, of any owner, that has no files; return it, `None` if it is gone."""
         ...
 
     async def expired(self, now: float, limit: int) -> list[VectorStore]:
@@ -259,11 +283,13 @@ class VectorStoreStore(Protocol):
         """Mark a batch, and its files that are in progress, as cancelled."""
         ...
 
-    async def add_files(self, files: Sequence[VectorStoreFile]) -> None:
+    async def add_files(self, files: Sequence[VectorStoreFile]) -> int:
         """Insert files in progress, at least one, of one vector store.
 
         A file that is in the vector store already stays as it is, unless it ended without being completed and names no
         passages: then its import begins again.
+
+        Return by how many bytes the sum of `record_size` has grown.
         """
         ...
 
@@ -283,6 +309,10 @@ class VectorStoreStore(Protocol):
         self, vector_store: str, query: PageQuery, *, state: FileState | None = None, batch: str | None = None
     ) -> list[VectorStoreFile]:
         """Return a page of the files of a vector store, or of a batch of it, in one or in any state."""
+        ...
+
+    async def expired_files(self, now: float, limit: int) -> list[VectorStoreFile]:
+        """Return up to `limit` files of all vector stores that expired before `now`."""
         ...
 
     async def set_attributes(self, file: VectorStoreFile, attributes: Mapping[str, AttributeValue]) -> bool:
@@ -323,7 +353,7 @@ class VectorStoreStore(Protocol):
         """
         ...
 
-    async def complete(self, file: VectorStoreFile) -> bool:
+    async def complete(self, file: VectorStoreFile, warning: str = "") -> bool:
         """Complete, unnumbered, a file in progress whose lease `file.runner` holds; return false for any other."""
         ...
 
@@ -354,10 +384,10 @@ class VectorStoreStore(Protocol):
         """Remove up to `limit` numbered tombstones made before a time, which name no passages; return their number."""
         ...
 
-    async def remove_remains(self, vector_store: str) -> None:
-        """Remove all tombstones and batches of a vector store that is being deleted."""
+    async def remove_remains(self, vector_store: str) -> int:
+        """Remove all tombstones and batches of a vector store that is being deleted; return the number of batches."""
         ...
 
     async def stored_bytes(self, organisation: str, requester: str | None) -> int:
-        """Return the bytes that count for an owner's files here, or (`requester` is `None`) an organisation's."""
+        """Return the bytes that count for an owner's records here, or (`requester` is `None`) an organisation's."""
         ...

@@ -1,4 +1,4 @@
-"""Sweeper of vector stores: deletes expired ones, and finishes what interrupted deletions and changes have left."""
+"""Sweeper of vector stores: deletes expired ones and expired files, and finishes interrupted deletions and changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class VectorStoreSweeper:
             await asyncio.sleep(INTERVAL * secrets.SystemRandom().uniform(0.5, 1.5))
 
     async def sweep(self) -> None:
-        """Delete expired vector stores, and finish interrupted deletions and changes of files.
+        """Delete expired vector stores and files, and finish interrupted deletions and changes of files.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -48,6 +48,8 @@ class VectorStoreSweeper:
         records, now = self._stores.records, self._clock()
         for store in await records.expired(now, BATCH):
             await self._stores.delete(store)
+        for file in await records.expired_files(now, BATCH):
+            await self._stores.erase(file)
         for file in await records.unnumbered(BATCH):
             await records.number(file)
         for file in await records.unreleased(BATCH):

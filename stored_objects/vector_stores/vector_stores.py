@@ -14,7 +14,8 @@ from typing import Generic, TypeVar
 from stored_objects.documents.project_documents import DAY, TICK
 from stored_objects.documents.quota import DocumentQuota
 from stored_objects.documents.records import ProjectOwner
-from stored_objects.errors import DocumentNotFound
+from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
+from stored_objects.records import RECORD_BYTES
 from stored_objects.vector_stores.passages import PassageStore
 from stored_objects.vector_stores.records import (
     BATCH_PREFIX,
@@ -50,6 +51,8 @@ class NewFile:
     attributes: Mapping[str, AttributeValue]
     key_id: str = ""
     """Id of the API key that adds the file and as which it is embedded."""
+    expires: float = NEVER
+    """Time at which the project's file expires."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,13 @@ class VectorStores:
         name: str = "",
         metadata: Mapping[str, str] | None = None,
         expiry_days: int | None = None,
+        files: Sequence[NewFile] = (),
     ) -> VectorStore:
-        """Store a new vector store of `owner` without files, and return it."""
+        """Store a new vector store of `owner` with files, whose import begins, and return it.
+
+        Raises:
+            StorageQuotaExceeded: the project or its organisation would store too much; nothing is stored.
+        """
         now = self._clock()
         created = VectorStore(
             f"{STORE_PREFIX}{uuid.uuid4().hex}",
@@ -103,7 +111,14 @@ class VectorStores:
             expiry_days=expiry_days,
             expires=expiry(now, expiry_days),
         )
+        await self.quota.reserve(owner, created.record_size)
         await self.records.insert(created)
+        if files:
+            try:
+                await self.add(created, files)
+            except StorageQuotaExceeded:
+                await self.delete(created)
+                raise
         return created
 
     async def find(self, owner: ProjectOwner, id: str) -> VectorStore:
@@ -140,9 +155,10 @@ class VectorStores:
 
         Raises:
             DocumentNotFound: it was deleted meanwhile.
+            StorageQuotaExceeded: the project or its organisation would store too much; nothing is changed.
         """
         changed = replace(store, name=name, metadata=dict(metadata), expiry_days=expiry_days)
-        return await self._activate(changed)
+        return await self._activate(changed, max(changed.record_size - store.record_size, 0))
 
     async def searched(self, store: VectorStore) -> None:
         """Note that a vector store was searched, by which its expiry moves: once in `ACTIVITY_INTERVAL`."""
@@ -157,16 +173,19 @@ class VectorStores:
         while files := await self.records.page_files(store.id, PageQuery(DELETION_BATCH)):
             for each in files:
                 await self.erase(each)
-        await self.records.remove_remains(store.id)
-        await self.records.remove(store.id)
+        batches = await self.records.remove_remains(store.id)
+        removed = await self.records.remove(store.id)
+        size = batches * RECORD_BYTES + (0 if removed is None else removed.record_size)
+        await self.quota.release(store.owner, size)
 
-    async def add(self, store: VectorStore, files: Sequence[NewFile], batch: str = "") -> None:
-        """Add files, at least one, to a vector store; their import begins when a process claims them.
+    async def add(self, store: VectorStore, files: Sequence[NewFile], batch: FileBatch | None = None) -> None:
+        """Add files, at least one, to a vector store, with `batch`; their import begins when a process claims them.
 
         A file that is in the vector store already stays as it is, or is imported again if its import had failed.
 
         Raises:
             DocumentNotFound: the vector store was deleted meanwhile.
+            StorageQuotaExceeded: the project or its organisation would store too much; nothing is added.
         """
         for before in await self.records.find_files(store.id, [each.file for each in files]):
             if not before.state.needs_passages:
@@ -183,11 +202,16 @@ class VectorStores:
                 key_id=each.key_id,
                 name=each.name,
                 attributes=dict(each.attributes),
-                batch=batch,
+                expires=each.expires,
+                batch="" if batch is None else batch.id,
             )
             for number, each in enumerate(files)
         ]
-        await self.records.add_files(records)
+        size = sum(each.record_size for each in records)
+        await self.quota.reserve(store.owner, size + (0 if batch is None else RECORD_BYTES))
+        if batch is not None:
+            await self.records.insert_batch(batch)
+        await self.quota.release(store.owner, size - await self.records.add_files(records))
         try:
             await self._activate(store)
         except DocumentNotFound:  # deleted meanwhile, perhaps before the files were added
@@ -199,11 +223,11 @@ class VectorStores:
 
         Raises:
             DocumentNotFound: the vector store was deleted meanwhile.
+            StorageQuotaExceeded: the project or its organisation would store too much; nothing is added.
         """
         id = f"{BATCH_PREFIX}{uuid.uuid4().hex}"
         batch = FileBatch(id, store.id, store.organisation, store.project, self._clock())
-        await self.records.insert_batch(batch)
-        await self.add(store, files, id)
+        await self.add(store, files, batch)
         return batch
 
     async def find_batch(self, store: VectorStore, id: str) -> FileBatch:
@@ -226,10 +250,10 @@ class VectorStores:
         """Return one file of a vector store.
 
         Raises:
-            DocumentNotFound: the vector store has no file with this id.
+            DocumentNotFound: the vector store has no file with this id, or it has expired.
         """
         found = await self.records.find_file(store.owner, store.id, file)
-        if found is None:
+        if found is None or found.expires <= self._clock():
             raise DocumentNotFound(file)
         return found
 
@@ -259,13 +283,18 @@ class VectorStores:
 
         Raises:
             DocumentNotFound: the vector store has no file with this id.
+            StorageQuotaExceeded: the project or its organisation would store too much; nothing is changed.
         """
         while True:
             found = await self.find_file(store, file)
+            changed = replace(found, attributes=dict(attributes), revision=found.revision + 1)
+            reserved = max(changed.record_size - found.record_size, 0)
+            await self.quota.reserve(store.owner, reserved)
             if await self.records.set_attributes(found, attributes):
-                changed = replace(found, attributes=dict(attributes), revision=found.revision + 1)
+                await self.quota.release(store.owner, max(found.record_size - changed.record_size, 0))
                 await self.records.number(changed)
                 return changed
+            await self.quota.release(store.owner, reserved)  # another call has changed or deleted it meanwhile
 
     async def delete_file(self, store: VectorStore, file: str) -> None:
         """Delete one file of a vector store, with its passages unless another file needs them.
@@ -285,6 +314,7 @@ class VectorStores:
         before = await self.records.delete_file(file, self._clock())
         if before is None:
             return
+        await self.quota.release(before.owner, before.record_size)
         deleted = replace(before, state=FileState.DELETED, revision=before.revision + 1)
         await self.records.number(deleted)
         await self.release(deleted)
@@ -297,10 +327,14 @@ class VectorStores:
         if await self.records.release_passages(file):
             await self.quota.release(file.owner, file.size)
 
-    async def _activate(self, store: VectorStore) -> VectorStore:
+    async def _activate(self, store: VectorStore, growth: int = 0) -> VectorStore:
+        """Store a vector store that is active now, and takes at most `growth` more bytes."""
         now = self._clock()
         active = replace(store, last_active=now, expires=expiry(now, store.expiry_days))
-        if not await self.records.update(active):
+        await self.quota.reserve(store.owner, growth)
+        before = await self.records.update(active)
+        await self.quota.release(store.owner, growth + (before or active).record_size - active.record_size)
+        if before is None:
             raise DocumentNotFound(store.id)
         return active
 

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from stored_objects.documents.quota import DocumentQuota
 from stored_objects.documents.records import ProjectOwner
-from stored_objects.records import ObjectOwner
+from stored_objects.records import RECORD_BYTES, ObjectOwner
 from stored_objects.vector_stores.passages import PassageBlock, PassageSet, SetState
 from stored_objects.vector_stores.records import (
+    NEVER,
     UNNUMBERED,
     AttributeValue,
     FileBatch,
@@ -47,15 +48,14 @@ class DictVectorStores:
     async def page(self, owner: ProjectOwner, query: PageQuery) -> list[VectorStore]:
         return _page([each for each in self.stores.values() if each.owner == owner], query)
 
-    async def update(self, record: VectorStore) -> bool:
+    async def update(self, record: VectorStore) -> VectorStore | None:
         found = self.stores.get(record.id)
-        if found is None:
-            return False
-        self.stores[record.id] = replace(record, change=found.change, forgotten=found.forgotten)
-        return True
+        if found is not None:
+            self.stores[record.id] = replace(record, change=found.change, forgotten=found.forgotten)
+        return found
 
-    async def remove(self, id: str) -> None:
-        self.stores.pop(id, None)
+    async def remove(self, id: str) -> VectorStore | None:
+        return self.stores.pop(id, None)
 
     async def expired(self, now: float, limit: int) -> list[VectorStore]:
         return [each for each in self.stores.values() if each.expires <= now][:limit]
@@ -84,12 +84,18 @@ class DictVectorStores:
             if each.batch == batch.id and each.state is FileState.IN_PROGRESS:
                 self.files[each.id] = replace(each, state=FileState.CANCELLED)
 
-    async def add_files(self, files: Sequence[VectorStoreFile]) -> None:
+    async def add_files(self, files: Sequence[VectorStoreFile]) -> int:
+        grown = 0
         for each in files:
-            found = self.files.setdefault(each.id, each)
-            if not found.state.needs_passages and not found.passages:
+            found = self.files.get(each.id)
+            if found is None:
+                self.files[each.id] = each
+                grown += each.record_size
+            elif not found.state.needs_passages and not found.passages:
+                grown += each.record_size - found.record_size
                 kept = {name: getattr(found, name) for name in ("size", "revision", "change", "claims")}
                 self.files[each.id] = replace(each, additions=found.additions + 1, **kept)
+        return grown
 
     async def find_files(self, vector_store: str, files: Collection[str]) -> list[VectorStoreFile]:
         return [each for each in self.files.values() if each.vector_store == vector_store and each.file in files]
@@ -115,6 +121,10 @@ class DictVectorStores:
         ]
         return _page(found, query)
 
+    async def expired_files(self, now: float, limit: int) -> list[VectorStoreFile]:
+        live = [each for each in self.files.values() if each.state is not FileState.DELETED]
+        return [each for each in live if each.expires <= now][:limit]
+
     async def set_attributes(self, file: VectorStoreFile, attributes: Mapping[str, AttributeValue]) -> bool:
         found = self.files.get(file.id)
         if found is None or found.revision != file.revision or found.state is FileState.DELETED:
@@ -126,7 +136,7 @@ class DictVectorStores:
         found = self.files.get(file.id)
         if found is None or found.state is FileState.DELETED:
             return None
-        fields: dict[str, Any] = {"name": "", "attributes": {}, "batch": "", "failure": None}
+        fields: dict[str, Any] = {"name": "", "attributes": {}, "batch": "", "failure": None, "expires": NEVER}
         self._change(found, state=FileState.DELETED, deleted=now, **fields)
         return found
 
@@ -155,10 +165,10 @@ class DictVectorStores:
     async def set_passages(self, file: VectorStoreFile, passages: str, size: int) -> bool:
         return self._set_held(file, passages=passages, size=size)
 
-    async def complete(self, file: VectorStoreFile) -> bool:
+    async def complete(self, file: VectorStoreFile, warning: str = "") -> bool:
         held = self._held(file)
         if held is not None:
-            self._change(held, state=FileState.COMPLETED)
+            self._change(held, state=FileState.COMPLETED, warning=warning)
         return held is not None
 
     async def fail(self, file: VectorStoreFile, failure: ImportFailure) -> bool:
@@ -197,19 +207,22 @@ class DictVectorStores:
             del self.files[each.id]
         return len(old)
 
-    async def remove_remains(self, vector_store: str) -> None:
+    async def remove_remains(self, vector_store: str) -> int:
         for each in list(self.files.values()):
             if each.vector_store == vector_store and each.state is FileState.DELETED:
                 del self.files[each.id]
+        before = len(self.batches)
         self.batches = {id: each for id, each in self.batches.items() if each.vector_store != vector_store}
+        return before - len(self.batches)
 
     async def stored_bytes(self, organisation: str, requester: str | None) -> int:
-        return sum(
-            each.size
-            for each in self.files.values()
-            if each.organisation == organisation
-            and requester in (None, ObjectOwner.of_project(organisation, each.project).requester)
-        )
+        def is_counted(record: VectorStore | VectorStoreFile | FileBatch) -> bool:
+            owner = ObjectOwner.of_project(record.organisation, record.project)
+            return record.organisation == organisation and requester in (None, owner.requester)
+
+        files = sum(each.size + each.record_size for each in self.files.values() if is_counted(each))
+        stores = sum(each.record_size for each in self.stores.values() if is_counted(each))
+        return files + stores + sum(RECORD_BYTES for each in self.batches.values() if is_counted(each))
 
     def _change(self, file: VectorStoreFile, **fields: Any) -> None:
         self.files[file.id] = replace(file, revision=file.revision + 1, change=UNNUMBERED, **fields)

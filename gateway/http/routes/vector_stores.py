@@ -65,10 +65,9 @@ async def create_vector_store(
         name=body.name or "",
         metadata=body.metadata or {},
         expiry_days=None if body.expires_after is None else body.expires_after.days,
+        files=files,
     )
-    if files:
-        await gateway.vector_stores.add(store, files)
-        gateway.files_attached.set()
+    gateway.files_attached.set()
     return json_response(await shown_store(gateway, store))
 
 

@@ -46,6 +46,15 @@ def pdf(*pages: Sequence[Text], title: str = "") -> bytes:
     return written.getvalue()
 
 
+SCAN = (
+    "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Resources << /XObject << /I 5 0 R >> >> /Contents 4 0 R >>",
+    "<< /Length 5 >>\nstream\n/I Do\nendstream",
+    "<< /Type /XObject /Subtype /Image /Width 1 /Height 1 /BitsPerComponent 8 /ColorSpace /DeviceGray /Length 1 >>\n"
+    "stream\nx\nendstream",
+)
+"""Objects 3 to 5 of a `raw_pdf`: a page that is an image, its content and the image."""
+
+
 def raw_pdf(*objects: str) -> bytes:
     """Return a PDF file of numbered objects, the first of which is the catalogue."""
     parts, offsets = [b"%PDF-1.7\n"], []

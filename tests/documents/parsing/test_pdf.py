@@ -9,12 +9,7 @@ import pytest
 from documents.content import Block, Document
 from documents.errors import DamagedFile, EncryptedFile, FileTooLarge
 from documents.parsing.reader import read_document
-from tests.documents.parsing.files import Text, pdf, raw_pdf
-
-IMAGE = (
-    "<< /Type /XObject /Subtype /Image /Width 1 /Height 1 /BitsPerComponent 8 /ColorSpace /DeviceGray /Length 1 >>\n"
-    "stream\nx\nendstream"
-)
+from tests.documents.parsing.files import SCAN, Text, pdf, raw_pdf
 
 
 def read(content: bytes) -> Document:
@@ -80,17 +75,12 @@ def test_running_headers_and_footers_are_left_out() -> None:
 
 
 def test_scanned_pages_are_named() -> None:
-    scan = (
-        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Resources << /XObject << /I 5 0 R >> >> /Contents 4 0 R >>"
-    )
     blank = "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] >>"
     document = read(
         raw_pdf(
             "<< /Type /Catalog /Pages 2 0 R >>",
             "<< /Type /Pages /Count 4 /Kids [3 0 R 3 0 R 6 0 R 3 0 R] >>",
-            scan,
-            "<< /Length 5 >>\nstream\n/I Do\nendstream",
-            IMAGE,
+            *SCAN,
             blank,
         )
     )

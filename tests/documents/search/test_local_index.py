@@ -65,6 +65,19 @@ def test_words_are_found_in_any_inflection_and_ranked_by_rarity(index: LocalInde
     assert found(index, "submarine", **WORDS) == found(index, "?!", **WORDS) == []
 
 
+def test_an_expired_file_is_not_found(index: LocalIndex, tmp_path: Path) -> None:
+    index.close()
+    now = [100.0]
+    again = LocalIndex(tmp_path / "index", clock=lambda: now[0])
+    before = again.files["invoice"]
+    again.apply(changes(renamed=[replace(before, expires=101.0, revision=2)]))
+    assert found(again, "copper kettles", **WORDS) == [("invoice", 0)]
+    now[0] = 101.0
+    assert found(again, "copper kettles", **WORDS) == []
+    assert found(again, "", TEXTS["invoice"][0], filter=Comparison("year", "eq", 2026.0)) == []
+    assert {key for key, _ in found(again, "", TEXTS["invoice"][0])} == {"lease", "work"}
+
+
 def test_the_nearest_vector_comes_first(index: LocalIndex) -> None:
     hits = index.search(SearchQuery([Question("", vector(TEXTS["work"][1]))], limit=2, **VECTORS_ONLY))
     assert (hits[0].file.key, hits[0].number, hits[0].passage.text) == ("work", 1, TEXTS["work"][1])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stored_objects.documents.records import ProjectOwner
+from stored_objects.records import RECORD_BYTES
 from stored_objects.store.vector_stores import MongoVectorStores
 from stored_objects.vector_stores.records import (
     UNNUMBERED,
@@ -72,12 +73,14 @@ async def test_every_field_of_a_vector_store_is_read_as_it_was_written(records: 
     assert await records.find(ADA, "vs_1") == written
     assert await records.find(EVE, "vs_1") is None
     changed = replace(written, name="", metadata={}, expiry_days=None, expires=float("inf"), last_active=START + 5)
-    assert await records.update(changed)
+    assert await records.update(changed) == written
     assert await records.find(ADA, "vs_1") == changed
     assert await records.find_any(["vs_1", "vs_2"]) == [changed]
     assert await records.find_any([]) == []
-    await records.remove("vs_1")
-    assert not await records.update(changed)
+    assert await records.stored_bytes("org-1", None) == changed.record_size
+    assert await records.remove("vs_1") == changed
+    assert await records.remove("vs_1") is None
+    assert await records.update(changed) is None
     assert await records.find(ADA, "vs_1") is None
 
 
@@ -107,11 +110,20 @@ async def test_pages_lie_between_two_places_in_either_order(records: VectorStore
 
 
 async def test_every_field_of_a_file_is_read_as_it_was_written(records: VectorStoreStore) -> None:
-    written = file(name="umowa.pdf", attributes={"a.b": "$x", "year": 2026.0, "signed": True}, batch="vsfb_1")
+    written = file(
+        name="umowa.pdf", attributes={"a.b": "$x", "year": 2026.0, "signed": True}, batch="vsfb_1", expires=START
+    )
     await records.add_files([written])
     assert await records.find_file(ADA, "vs_1", "file-1") == written
     assert await records.find_file(EVE, "vs_1", "file-1") is None
     assert await records.find_file(ADA, "vs_2", "file-1") is None
+
+
+async def test_expired_files_are_found_until_they_are_deleted(records: VectorStoreStore) -> None:
+    await records.add_files([file(expires=START), file("file-2", expires=START + 1), file("file-3")])
+    assert [each.file for each in await records.expired_files(START, 9)] == ["file-1"]
+    await records.delete_file(file(), START)
+    assert [each.file for each in await records.expired_files(START + 1, 9)] == ["file-2"]
 
 
 async def test_files_are_listed_by_state_and_batch_and_counted(records: VectorStoreStore) -> None:
@@ -135,7 +147,9 @@ async def test_files_are_listed_by_state_and_batch_and_counted(records: VectorSt
     assert await records.counts(["vs_1", "vs_2"]) == {"vs_1": counts, "vs_2": FileCounts()}
     assert await records.batch_counts(batch) == replace(counts, in_progress=1)
     assert counts.total == 4
-    assert await records.stored_bytes("org-1", None) == await records.stored_bytes("org-1", "project:proj-1") == 700
+    counted = 700 + 5 * RECORD_BYTES  # of four files and a batch
+    assert await records.stored_bytes("org-1", None) == counted
+    assert await records.stored_bytes("org-1", "project:proj-1") == counted
     assert await records.stored_bytes("org-1", "user-1") == await records.stored_bytes("org-2", None) == 0
     await records.cancel_batch(batch)
     assert await records.batch_counts(batch) == replace(counts, in_progress=0, cancelled=1)
@@ -179,7 +193,8 @@ async def test_a_file_that_waits_or_is_complete_is_not_added_again(records: Vect
     (held,) = await claimed(records)
     await records.add_files([file(created=START + 9, name="again")])
     assert await read(records) == held
-    assert await records.complete(held)
+    assert await records.complete(held, "Pages 3-5 were not read.")
+    assert (await read(records)).warning == "Pages 3-5 were not read."
     await records.add_files([file(created=START + 9, name="again")])
     assert (await read(records)).name == ""
 
@@ -192,12 +207,12 @@ async def test_a_file_that_ended_is_imported_again_once_its_passages_are_release
     (failed,) = await records.unreleased(9)
     assert (failed.state, failed.passages, failed.size) == (FileState.FAILED, "set", 700)
     again = file("file-1", START + 9, name="again")
-    await records.add_files([again])
+    assert await records.add_files([again]) == 0
     assert await read(records) == failed
     assert not await records.release_passages(replace(failed, passages="other"))
     assert await records.release_passages(failed)
     assert not await records.release_passages(failed)
-    await records.add_files([again])
+    assert await records.add_files([again, file("file-2")]) == len("again") + RECORD_BYTES
     expected = replace(again, additions=2, claims=1)
     assert await read(records) == expected
     assert expected.reference != failed.reference
@@ -225,7 +240,9 @@ async def test_a_number_that_comes_after_a_further_change_does_not_hide_it(recor
     (held,) = await claimed(records)
     assert await records.complete(held)
     complete = await read(records)
+    size = await records.stored_bytes("org-1", None)
     assert await records.set_attributes(complete, {"year": 2026.0})
+    assert await records.stored_bytes("org-1", None) == size + len("year") + len("2026.0")
     assert not await records.set_attributes(complete, {"year": 2027.0})
     await records.number(complete)
     changed = await read(records)
@@ -241,6 +258,7 @@ async def test_a_tombstone_is_listed_until_an_index_must_be_built_anew(records: 
     before = await records.delete_file(held, START + 5)
     assert before is not None
     assert (before.state, before.passages, before.size) == (FileState.IN_PROGRESS, "set", 700)
+    assert await records.stored_bytes("org-1", None) == 700 + store().record_size
     assert await records.delete_file(held, START + 6) is None
     assert not await records.complete(held)
     assert await records.find_file(ADA, "vs_1", "file-1") is None
@@ -263,7 +281,8 @@ async def test_remains_of_a_vector_store_are_its_tombstones_and_batches(records:
     await records.add_files([file(), file("file-2"), file(vector_store="vs_2")])
     for each in (file(), file(vector_store="vs_2")):
         await records.delete_file(each, START)
-    await records.remove_remains("vs_1")
+    assert await records.remove_remains("vs_1") == 1
+    assert await records.remove_remains("vs_1") == 0
     assert [each.file for each in await records.find_files("vs_1", ["file-1", "file-2"])] == ["file-2"]
     assert len(await records.find_files("vs_2", ["file-1"])) == 1
     assert await records.find_batch(ADA, "vs_1", "vsfb_1") is None

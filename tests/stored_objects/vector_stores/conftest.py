@@ -40,10 +40,19 @@ class Platform:
         self.imports = VectorStoreImports(self.stores, clock=self.clock)
 
     async def used(self, owner: ProjectOwner = ADA) -> int:
-        """Return the bytes that are counted for a project."""
+        """Return the bytes that are counted for a project's passages."""
+        return await self.counted(owner) - await self.records_size(owner)
+
+    async def counted(self, owner: ProjectOwner = ADA) -> int:
+        """Return all bytes that are counted for a project."""
         await self.quota.close()
         who = owner.quota_owner
         return await self.quota.quotas.used(CountSubject(who.organisation, who.requester))
+
+    async def records_size(self, owner: ProjectOwner = ADA) -> int:
+        """Return the bytes that a project's records take besides passages."""
+        stored = await self.records.stored_bytes(owner.organisation, owner.quota_owner.requester)
+        return stored - sum(each.size for each in self.records.files.values() if each.owner == owner)
 
     async def create(self, owner: ProjectOwner = ADA, *files: str) -> VectorStore:
         """Create a vector store with files in progress."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from stored_objects.documents.quota import REFUSAL_TIME
 from stored_objects.errors import StorageQuotaExceeded
 from stored_objects.vector_stores.imports import LEASE, RETRY_TIME, ImportLost, PassagesBusy, VectorStoreImports
 from stored_objects.vector_stores.passages import passage_set_id
@@ -123,13 +124,16 @@ async def test_a_file_read_otherwise_by_a_later_try_keeps_the_later_passages(pla
 
 
 async def test_a_project_without_room_imports_nothing(platform: Platform) -> None:
-    quota = document_quota([platform.records], per_project=SIZE - 1, clock=platform.clock)
-    stores = VectorStores(platform.records, platform.passages, quota, clock=platform.clock)
     await platform.create(ADA, "file-1")
+    room = await platform.records_size() + SIZE - 1
+    quota = document_quota([platform.records], per_project=room, clock=platform.clock)
+    stores = VectorStores(platform.records, platform.passages, quota, clock=platform.clock)
     file = await platform.claim()
     with pytest.raises(StorageQuotaExceeded):
         await VectorStoreImports(stores, clock=platform.clock).begin(file, set_id(file), SIZE)
     assert platform.passages.sets == {}
+    platform.clock.now += REFUSAL_TIME
+    assert await VectorStoreImports(stores, clock=platform.clock).begin(file, set_id(file), SIZE - 1)
 
 
 def test_the_id_of_a_set_depends_on_all_that_its_passages_depend_on() -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,20 @@ async def test_each_change_is_in_the_next_search(platform: Platform, searches: V
     await platform.stores.add(store, [new_file("file-1")])
     await import_texts(platform, ["Wrócił"])
     assert "Wrócił" in await search(platform, searches, store)
+
+
+async def test_an_expired_file_is_not_found_before_it_is_deleted(platform: Platform, tmp_path: Path) -> None:
+    searches = VectorStoreSearches(platform.stores, tmp_path, partial(LocalIndex, clock=platform.clock))
+    store = await platform.create(ADA, "file-1")
+    await import_texts(platform, ["Kaucja"])
+    await platform.stores.add(store, [replace(new_file("file-2"), expires=platform.clock.now + 60)])
+    await import_texts(platform, ["Czynsz"])
+    assert sorted(await search(platform, searches, store)) == ["Czynsz", "Kaucja"]
+    platform.clock.now += 60
+    assert await search(platform, searches, store) == ["Kaucja"]
+    assert await search(platform, searches, store, filter=Comparison("year", "eq", 2026)) == ["Kaucja"]
+    assert (await platform.stores.counts([store]))[store.id].completed == 2
+    await searches.close()
 
 
 async def test_a_change_without_a_number_is_in_the_next_search_too(

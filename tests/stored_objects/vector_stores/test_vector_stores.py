@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 
 from stored_objects.documents.project_documents import DAY
-from stored_objects.errors import DocumentNotFound
+from stored_objects.documents.quota import REFUSAL_TIME
+from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
+from stored_objects.records import RECORD_BYTES
 from stored_objects.vector_stores.records import NEVER, FileCounts, FileState, ImportFailure, PageQuery
 from stored_objects.vector_stores.vector_stores import ACTIVITY_INTERVAL, VectorStores
+from tests.fakes.byte_counts import document_quota
 from tests.stored_objects.conftest import START
 from tests.stored_objects.vector_stores.conftest import ADA, BOB, EVE, SIZE, Platform, new_file
+
+NEW_FILE = len("1.pdf") + len("year") + len("2026.0")
+"""Bytes of a file's name and attributes."""
 
 
 async def test_a_vector_store_is_found_by_its_project_alone(platform: Platform) -> None:
@@ -134,7 +140,7 @@ async def test_a_deleted_vector_store_leaves_nothing(platform: Platform) -> None
     await platform.stores.delete(store)
     records, passages = platform.records, platform.passages
     assert (records.stores, records.files, records.batches, passages.sets, passages.blocks) == ({}, {}, {}, {}, {})
-    assert await platform.used() == 0
+    assert await platform.counted() == 0
 
 
 async def test_files_added_to_a_vector_store_that_is_being_deleted_are_deleted(platform: Platform) -> None:
@@ -158,3 +164,42 @@ async def test_a_file_that_failed_or_was_deleted_can_be_added_again(platform: Pl
     assert (found.state, found.additions, found.size) == (FileState.COMPLETED, 3, SIZE)
     assert await platform.used() == SIZE
     assert len(platform.passages.blocks) == 2
+
+
+async def test_vector_stores_files_and_batches_count_in_the_quota_until_they_are_deleted(platform: Platform) -> None:
+    stores = platform.stores
+    store = await stores.create(ADA, embedder="minilm", name="Umowy", metadata={"for": "ż" * 50}, files=[new_file("1")])
+    assert await platform.counted() == 2 * RECORD_BYTES + len("Umowy") + len("for") + 100 + NEW_FILE
+    await stores.add_batch(store, [new_file("1"), new_file("2")])
+    store = await stores.update(store, name="", metadata={}, expiry_days=None)
+    assert await platform.counted() == 4 * RECORD_BYTES + 2 * NEW_FILE
+    await stores.set_attributes(store, "1", {"text": "c" * 500})
+    assert await platform.counted() == 4 * RECORD_BYTES + NEW_FILE + len("1.pdf") + len("text") + 500
+    await stores.set_attributes(store, "1", {})
+    await stores.delete_file(store, "2")
+    assert await platform.counted() == 3 * RECORD_BYTES + len("1.pdf")
+    await stores.add(store, [new_file("2")])
+    assert await platform.counted() == 4 * RECORD_BYTES + len("1.pdf") + NEW_FILE
+    assert await platform.used() == 0
+    await stores.delete(store)
+    assert await platform.counted() == 0
+
+
+async def test_what_a_project_has_no_room_for_is_not_stored_at_all(platform: Platform) -> None:
+    quota = document_quota([platform.records], per_project=3 * RECORD_BYTES, clock=platform.clock)
+    stores, records = VectorStores(platform.records, platform.passages, quota, clock=platform.clock), platform.records
+    files = [new_file(str(number)) for number in range(3)]
+    with pytest.raises(StorageQuotaExceeded):
+        await stores.create(ADA, embedder="minilm", files=files)
+    assert (records.stores, records.files) == ({}, {})
+    store = await stores.create(ADA, embedder="minilm")
+    with pytest.raises(StorageQuotaExceeded):
+        await stores.add_batch(store, files)
+    assert (records.files, records.batches) == ({}, {})
+    platform.clock.now += REFUSAL_TIME
+    await stores.add(store, files[:1])
+    with pytest.raises(StorageQuotaExceeded):
+        await stores.set_attributes(store, "0", {"text": "c" * RECORD_BYTES})
+    with pytest.raises(StorageQuotaExceeded):
+        await stores.update(store, name="n" * RECORD_BYTES, metadata={}, expiry_days=None)
+    assert (records.stores[store.id].name, (await stores.find_file(store, "0")).attributes) == ("", {"year": 2026.0})

@@ -209,6 +209,14 @@ async def test_a_store_is_changed(shelf: Library) -> None:
     assert (forever["name"], forever["expires_after"], forever["expires_at"]) == ("zoo", None, None)
 
 
+async def test_a_file_expires_in_vector_stores_when_the_project_s_file_does(shelf: Library) -> None:
+    form = {"purpose": "assistants", "expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}
+    uploaded = (await shelf.client.post("/v1/files", data=form, files={"file": ("a.md", DOGS)})).json()
+    store = await shelf.post("", {"file_ids": [uploaded["id"]]})
+    (attached,) = await shelf.stage.gateway.vector_stores.records.find_files(store["id"], [uploaded["id"]])
+    assert int(attached.expires) == uploaded["expires_at"]
+
+
 async def test_an_expired_store_is_neither_searched_nor_filled(shelf: Library) -> None:
     store = await shelf.create(DOGS, expires_after={"anchor": "last_active_at", "days": 1})
     records = shelf.stage.gateway.vector_stores.records
@@ -217,6 +225,31 @@ async def test_an_expired_store_is_neither_searched_nor_filled(shelf: Library) -
     assert (await shelf.get(f"/{store['id']}"))["status"] == "expired"
     refused = await shelf.post(f"/{store['id']}/search", {"query": "dog"}, status=400)
     assert refused["error"]["code"] == "vector_store_expired"
+
+
+async def test_a_full_project_gets_no_vector_store_and_imports_no_text(shelf: Library) -> None:
+    quota = shelf.stage.gateway.vector_stores.quota
+    store, id = await shelf.create(), await shelf.upload(b"A long text. " * 4000)
+    await quota.close()
+    quota.quotas.per_project = 20_000
+    await shelf.post(f"/{store['id']}/files", {"file_id": id})
+    await shelf.imported(store["id"])
+    (failed,) = (await shelf.get(f"/{store['id']}/files"))["data"]
+    assert (failed["status"], failed["last_error"]["code"]) == ("failed", "server_error")
+    assert "stores as much as is allowed" in failed["last_error"]["message"]
+    await quota.close()
+    quota.quotas.per_project = 1
+    other = await shelf.upload(DOGS)
+    for path, body in (
+        ("", {"file_ids": [other]}),
+        (f"/{store['id']}/files", {"file_id": other}),
+        (f"/{store['id']}/file_batches", {"file_ids": [other]}),
+    ):
+        response = await shelf.client.post(f"/v1/vector_stores{path}", json=body)
+        assert error_of(response) == (429, "insufficient_quota", None), path
+        assert response.headers["x-should-retry"] == "false"
+    assert [each["id"] for each in (await shelf.get(""))["data"]] == [store["id"]]
+    assert (await shelf.get(f"/{store['id']}"))["file_counts"]["total"] == 1
 
 
 async def test_without_an_embedding_model_there_are_no_stores(set_stage: SetStage) -> None:
