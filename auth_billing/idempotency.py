@@ -89,6 +89,10 @@ class IdempotencyStore(Protocol):
         """Delete the idempotency record of a run without an answer; return false if the run does not hold it."""
         ...
 
+    async def drop_answers(self, record_ids: Sequence[str]) -> None:
+        """Erase the bodies of the HTTP answers of idempotency records, as if they had been too large to store."""
+        ...
+
 
 @dataclass(frozen=True)
 class KeyedRequest:
@@ -233,3 +237,11 @@ class IdempotencyKeys:
             StoreUnavailable: the next request can run once the lease has expired.
         """
         return await self._store.release(claim.record_id, claim.run_id)
+
+    async def drop_answers(self, requests: Sequence[KeyedRequest]) -> None:
+        """Erase the bodies of the stored answers of requests; a repetition raises `AnswerNotKept`.
+
+        Raises:
+            StoreUnavailable: the answers may be stored still.
+        """
+        await self._store.drop_answers([each.record_id for each in requests])

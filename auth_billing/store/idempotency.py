@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -107,6 +107,11 @@ class MongoIdempotencyStore:
         """Delete a run's idempotency record, which has no answer; return false if the run does not hold the record."""
         deleted = await self._keys.delete_one({"_id": record_id, "attempt": run_id, "answer": None})
         return bool(deleted.deleted_count)
+
+    async def drop_answers(self, record_ids: Sequence[str]) -> None:
+        """Erase the bodies of the answers of idempotency records in MongoDB; their usage stays."""
+        query = {"_id": {"$in": list(record_ids)}, "answer": {"$ne": None}}
+        await self._keys.update_many(query, {"$set": {"answer.body": None}})
 
     async def _update(self, record_id: str, run_id: str, fields: dict[str, Any]) -> bool:
         return await self._keys.update_matching({"_id": record_id, "attempt": run_id}, {"$set": fields})

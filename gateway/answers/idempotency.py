@@ -90,6 +90,14 @@ class IdempotentRequests:
         task.add_done_callback(self._tasks.discard)
         return answer, False
 
+    async def drop_answers(self, requests: Sequence[KeyedRequest]) -> None:
+        """Erase the stored responses to requests, which are not repeated; billing does not need them.
+
+        Raises:
+            StoreUnavailable: the responses may be stored still.
+        """
+        await self._keys.drop_answers(requests)
+
     async def close(self) -> None:
         """Abandon all runs of this gateway at shutdown, and cancel those still running after `STOP_TIMEOUT`.
 

@@ -15,6 +15,7 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from auth_billing.access.principal import Principal
+from auth_billing.idempotency import KeyedRequest
 from gateway.http.internal_requests import MAX_TRIES, InternalAnswer, request_internally
 
 ENDPOINT = "/v1/embeddings"
@@ -44,7 +45,7 @@ async def embed(app: ASGIApp, principal: Principal, model: str, texts: Sequence[
 
     Raises:
         EmbeddingRefused: the principal may not use the model or can't pay, or the model refuses the texts.
-        EmbeddingBusy: the service stays busy.
+        EmbeddingBusy: the service stays busy, or another gateway was faster.
     """
     given, cuts, tries, waited = list(texts), 0, 0, 0.0
     while True:
@@ -59,6 +60,8 @@ async def embed(app: ASGIApp, principal: Principal, model: str, texts: Sequence[
             longest = int(max(map(len, given)) * CUT_SHARE)
             given, cuts, tries = [each[:longest] for each in given], cuts + 1, 0
             continue
+        if error.get("code") == "idempotent_answer_not_kept":
+            raise EmbeddingBusy("another gateway has stored the vectors of these passages meanwhile")
         wait = answer.wait_before_retry(tries)
         if error.get("code") == "model_not_found" and tries < MAX_TRIES:
             wait = UNKNOWN_MODEL_WAIT  # a gateway that has just started may not have heard of it
@@ -69,6 +72,13 @@ async def embed(app: ASGIApp, principal: Principal, model: str, texts: Sequence[
             if waited > BUSY_TIME:
                 raise EmbeddingBusy(f"the embedding model '{model}' answers {answer.status}")
         await asyncio.sleep(wait)
+
+
+def keyed_requests(principal: Principal, key: str) -> list[KeyedRequest]:
+    """Return all requests that `embed` can have made with a `key`, for `IdempotentRequests.drop_answers`."""
+    return [
+        KeyedRequest(principal.tenant, principal.project, ENDPOINT, f"{key}:{cuts}", "") for cuts in range(MAX_CUTS + 1)
+    ]
 
 
 def _vectors(body: bytes) -> list[bytes]:

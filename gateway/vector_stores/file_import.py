@@ -22,14 +22,14 @@ from starlette.types import ASGIApp
 from auth_billing.access.principal import Principal
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from documents.chunking import ChunkingOptions, divide
-from documents.content import Document, Passage
+from documents.content import NO_TEXT, Document, Passage
 from documents.errors import FileRefused, ParserUnavailable, UnsupportedFormat
 from documents.parsing.parser import MAX_FILE_BYTES, DocumentParser
 from documents.search.vectors import pack_vectors
 from gateway.errors import GatewayError
 from gateway.http.gateway import Gateway
 from gateway.openai.token_estimate import estimated_tokens
-from gateway.vector_stores.embedding import EmbeddingBusy, EmbeddingRefused, embed
+from gateway.vector_stores.embedding import EmbeddingBusy, EmbeddingRefused, embed, keyed_requests
 from stored_objects.errors import BlobCorrupt, BlobNotFound, BlobsUnavailable, StorageQuotaExceeded
 from stored_objects.records import ObjectOwner
 from stored_objects.vector_stores.imports import ImportLost, PassagesBusy
@@ -128,7 +128,7 @@ class FileImport:
         if store is None:
             raise ImportLost("the vector store was deleted")
         principal = await self._principal()
-        passages, digest = await self._passages()
+        passages, digest, warning = await self._passages()
         dimension = self._dimension(store.embedder)
         parsed_as = TEXT_VERSION + PurePosixPath(self._file.name).suffix.lower()
         id = passage_set_id(self._file.organisation, digest, store.embedder, self._file.chunking, parsed_as)
@@ -139,7 +139,7 @@ class FileImport:
             raise _Failed("server_error", message) from error
         if not self._set.is_ready:
             await self._build(self._set, passages, principal, store.embedder)
-        await self._imports.complete(self._file)
+        await self._imports.complete(self._file, warning)
         self._gateway.metrics.imported_files.labels("completed").inc()
 
     async def _principal(self) -> Principal:
@@ -157,8 +157,8 @@ class FileImport:
             return 0
         return 0 if found is None else found.dimensions
 
-    async def _passages(self) -> tuple[list[Passage], str]:
-        """Read and cut the file; return its passages and the SHA-256 of its content."""
+    async def _passages(self) -> tuple[list[Passage], str, str]:
+        """Read and cut the file; return its passages, the SHA-256 of its content, and what could not be read of it."""
         owner = ObjectOwner.of_project(self._file.organisation, self._file.project)
         with tempfile.TemporaryFile() as file:
             try:
@@ -176,8 +176,8 @@ class FileImport:
                 raise _Failed("server_error", "The stored file is damaged.") from error
         passages = await asyncio.to_thread(self._cut, document)
         if not passages:
-            raise _Failed("invalid_file", " ".join(("The file has no text.", *document.warnings)))
-        return passages, digest.hexdigest()
+            raise _Failed("invalid_file", " ".join(dict.fromkeys((NO_TEXT, *document.warnings))))
+        return passages, digest.hexdigest(), " ".join(document.warnings)
 
     async def _parsed(self, file: BinaryIO) -> Document:
         file.flush()
@@ -200,26 +200,31 @@ class FileImport:
         """Embed the blocks of a set that are not stored yet, a few at a time, and store them in order."""
         blocks = [passages[start : start + BLOCK_PASSAGES] for start in range(0, len(passages), BLOCK_PASSAGES)]
         first = await self._imports.written(built)
+        if first:  # a killed gateway may have stored the last block only
+            await self._drop_answers(built, first - 1, principal)
         running: list[asyncio.Task[bytes]] = []
         try:
             for number in range(first, len(blocks)):
                 for ahead in range(number + len(running), min(number + AHEAD, len(blocks))):
-                    work = self._vectors(built.id, ahead, blocks[ahead], principal, embedder)
+                    work = self._vectors(_key(built, ahead), blocks[ahead], principal, embedder)
                     running.append(asyncio.create_task(work))
                 vectors = await running.pop(0)
                 await self._imports.add(built, PassageBlock(built.id, number, blocks[number], vectors))
+                await self._drop_answers(built, number, principal)
         except EmbeddingRefused as error:
             raise _Failed("server_error", str(error)) from error
         finally:
             await _stopped(*running)
         await self._imports.finish(self._file, built, len(blocks))
 
-    async def _vectors(
-        self, set_id: str, number: int, passages: Sequence[Passage], principal: Principal, embedder: str
-    ) -> bytes:
+    async def _vectors(self, key: str, passages: Sequence[Passage], principal: Principal, embedder: str) -> bytes:
         texts = [_embedded_text(each, self._file.chunking.max_tokens) for each in passages]
-        vectors = await embed(self._context.app, principal, embedder, texts, f"passages:{set_id}:{number}")
+        vectors = await embed(self._context.app, principal, embedder, texts, key)
         return pack_vectors([array("f", each) for each in vectors])
+
+    async def _drop_answers(self, built: PassageSet, number: int, principal: Principal) -> None:
+        """Erase the vectors of a stored block from the answer to its request, which would be kept for a day."""
+        await self._gateway.idempotent.drop_answers(keyed_requests(principal, _key(built, number)))
 
     async def _renew(self) -> None:
         while True:
@@ -235,6 +240,11 @@ class FileImport:
     async def _put_back(self, seconds: float) -> None:
         with suppress(StoreUnavailable):
             await self._imports.put_back(self._file, seconds)
+
+
+def _key(built: PassageSet, number: int) -> str:
+    """Return the idempotency key of a block: another one if the same passages are built again after their erasure."""
+    return f"passages:{built.id}:{built.created}:{number}"
 
 
 def _embedded_text(passage: Passage, max_tokens: int) -> str:

@@ -43,6 +43,13 @@ async def test_one_request_runs_and_repetitions_get_its_answer(keys: Idempotency
     assert await keys.claim(REQUEST) == ANSWER
 
 
+async def test_a_dropped_answer_is_not_repeated(keys: IdempotencyKeys) -> None:
+    await keys.finish(await claimed(keys), ANSWER)
+    await keys.drop_answers([REQUEST, KeyedRequest("tenant", "project", "/v1/x", "unused", "")])
+    with pytest.raises(AnswerNotKept):
+        await keys.claim(REQUEST)
+
+
 async def test_a_different_body_is_refused_before_and_after_the_answer(keys: IdempotencyKeys) -> None:
     claim = await claimed(keys)
     with pytest.raises(KeyReused):

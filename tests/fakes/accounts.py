@@ -220,6 +220,12 @@ class DictIdempotencyStore:
         del self.records[record_id]
         return True
 
+    async def drop_answers(self, record_ids: Sequence[str]) -> None:
+        self.absence.check()
+        for record in [self.records[id] for id in record_ids if id in self.records]:
+            if record.answer is not None:
+                self.records[record.id] = replace(record, answer=replace(record.answer, body=None))
+
     def _update(self, record_id: str, run_id: str, **fields: Any) -> bool:
         self.absence.check()
         there = self.records.get(record_id)

@@ -69,6 +69,11 @@ async def test_receipts_are_stored_with_the_answer_of_the_run_that_holds_the_rec
     assert await store.finish("r0", "run-0", replace(ANSWER, receipts=[RECEIPT]))
     statement = UsageStatement(RECEIPT.usage, RECEIPT.outcome, SettlementSource.SWEPT)
     assert await store.statements(["r0", "r1"]) == {RECEIPT.job: statement}
+    await store.drop_answers(["r0", "r1"])
+    assert await store.statements(["r0", "r1"]) == {RECEIPT.job: statement}
+    found = await store.find("r0")
+    assert found is not None
+    assert found.answer == replace(ANSWER, body=None)
 
 
 async def test_a_response_too_large_for_a_document_is_refused(connection: StoreConnection) -> None:

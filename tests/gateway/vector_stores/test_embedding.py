@@ -55,6 +55,12 @@ async def test_a_service_that_stays_busy_is_asked_for_a_minute(service: Service,
     assert 0 < sum(service.waits) <= BUSY_TIME
 
 
+async def test_vectors_that_another_gateway_has_stored_end_this_try(service: Service) -> None:
+    body = json.dumps({"error": {"code": "idempotent_answer_not_kept", "message": "It was not kept."}}).encode()
+    with pytest.raises(EmbeddingBusy):
+        await embedded(service, InternalAnswer(409, Headers({"x-should-retry": "false"}), body))
+
+
 async def test_a_busy_service_is_asked_again(service: Service) -> None:
     assert await embedded(service, answer(429, retry_after="5"), answer(503), VECTORS) == [b"\0\0\x80\x3f"]
     assert service.waits == [5.0, 1.0]

@@ -15,6 +15,7 @@ from router.messages import EmbeddingPrompt, FailureCode, Job
 from stored_objects.vector_stores.imports import LEASE
 from stored_objects.vector_stores.passages import BLOCK_PASSAGES
 from stored_objects.vector_stores.records import FileState
+from tests.documents.parsing.files import SCAN, raw_pdf
 from tests.fakes.scripted_worker import Script, ScriptedWorker, fail
 from tests.fakes.vector_stores import DictVectorStores
 from tests.gateway.conftest import eventually
@@ -80,6 +81,18 @@ async def test_an_import_that_loses_its_lease_goes_on_and_embeds_nothing_twice()
         await eventually(lambda: len(shelf.stage.receipts) == 3)
         content = (await shelf.get(f"/{store}/files/{file}/content"))["data"]
         assert [each["text"].partition(".")[0] for each in content] == [f"Number {number}" for number in range(NOTES)]
+
+
+async def test_vectors_are_kept_with_the_passages_alone_and_computed_anew_after_a_deletion() -> None:
+    async with library() as shelf:
+        store, file = await attached(shelf, LONG, chunking_strategy=SMALL)
+        await shelf.imported(store)
+        answers = [each.answer for each in shelf.stage.idempotency.records.values()]
+        assert [each and (each.status, each.body) for each in answers] == [(200, None)] * 3
+        await shelf.client.delete(f"/v1/vector_stores/{store}")
+        again = (await shelf.post("", {"file_ids": [file], "chunking_strategy": SMALL}))["id"]
+        assert (await shelf.imported(again))["file_counts"]["completed"] == 1
+        assert len(shelf.worker.jobs) == 6
 
 
 async def test_a_cancelled_import_ends() -> None:
@@ -161,4 +174,23 @@ async def test_a_model_that_refuses_is_the_reason_of_a_failure() -> None:
 async def test_a_file_without_text_fails() -> None:
     async with library() as shelf:
         failure = await failure_of(shelf, *await attached(shelf, b"   \n \n"))
-        assert (failure["code"], failure["message"][:21]) == ("invalid_file", "The file has no text.")
+        assert failure == {"code": "invalid_file", "message": "The file has no text."}
+
+
+async def test_scanned_pages_are_a_warning_of_an_imported_file_and_the_failure_of_one_without_text() -> None:
+    font = "<< /Font << /F << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>"
+    page = f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 99 99] /Resources {font} /Contents 7 0 R >>"
+    text = "BT /F 9 Tf 9 50 Td (A dog lives here) Tj ET"
+    written = [page, f"<< /Length {len(text)} >>\nstream\n{text}\nendstream"]
+    async with library() as shelf:
+        store, file = await attached(shelf, scanned("[6 0 R 3 0 R]", *written))
+        await shelf.imported(store)
+        found = await shelf.get(f"/{store}/files/{file}")
+        assert (found["status"], found["warning"]) == ("completed", "Scanned without text, and not read: page 2 of 2.")
+        failure = await failure_of(shelf, *await attached(shelf, scanned("[3 0 R 3 0 R]")))
+        assert failure["message"] == "The file has no text. Scanned without text, and not read: pages 1-2 of 2."
+
+
+def scanned(pages: str, *objects: str) -> bytes:
+    """A PDF of two pages, of which object 3 is a scan."""
+    return raw_pdf("<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Count 2 /Kids {pages} >>", *SCAN, *objects)
