@@ -1,0 +1,89 @@
+"""The runner of leased work: a few pieces at a time, and broken work neither ends it nor is tried again at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from auth_billing.errors import StoreUnavailable
+from gateway import leased_work
+from gateway.leased_work import LeasedWorkRunner
+from stored_objects.vector_stores.records import Chunking, VectorStoreFile
+from tests.gateway.conftest import eventually
+
+
+class Runner(LeasedWorkRunner[VectorStoreFile]):
+    """Claims files by number from a list, and performs each by a function."""
+
+    def __init__(self, count: int, perform: Callable[[int], Awaitable[None]], places: int) -> None:
+        self.arrived = asyncio.Event()
+        super().__init__(self.arrived, places)
+        self.waiting = list(range(count))
+        self.begun: list[int] = []
+        self.refusals = 0
+        self._work = perform
+
+    async def _claim(self) -> VectorStoreFile | None:
+        if self.refusals:
+            self.refusals -= 1
+            raise StoreUnavailable
+        if not self.waiting:
+            return None
+        number = self.waiting.pop(0)
+        return VectorStoreFile("vs_1", str(number), "org-1", "proj-1", number, Chunking(800, 400))
+
+    async def _perform(self, work: VectorStoreFile) -> None:
+        self.begun.append(int(work.file))
+        await self._work(int(work.file))
+
+
+async def test_a_free_place_is_taken_at_once_and_the_end_cancels_what_runs() -> None:
+    gates = [asyncio.Event() for _ in range(4)]
+    cancelled: list[int] = []
+
+    async def perform(number: int) -> None:
+        try:
+            await gates[number].wait()
+        except asyncio.CancelledError:
+            cancelled.append(number)
+            raise
+
+    runner = Runner(4, perform, places=2)
+    running = asyncio.create_task(runner.run())
+    await eventually(lambda: runner.begun == [0, 1])
+    gates[1].set()
+    await eventually(lambda: runner.begun == [0, 1, 2])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert cancelled == [0, 2]
+
+
+async def test_broken_work_keeps_its_place_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def perform(number: int) -> None:
+        if number == 0:
+            raise RuntimeError("broken")
+
+    monkeypatch.setattr(leased_work, "RETRY_DELAY", 0.2)
+    runner = Runner(2, perform, places=1)
+    running = asyncio.create_task(runner.run())
+    await eventually(lambda: runner.begun == [0])
+    await asyncio.sleep(0)
+    assert runner.waiting == [1]
+    await eventually(lambda: runner.begun == [0, 1])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_store_that_does_not_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def perform(_: int) -> None:
+        """End at once."""
+
+    monkeypatch.setattr(leased_work, "CLAIM_INTERVAL", 0.05)
+    runner = Runner(1, perform, places=1)
+    runner.refusals = 2
+    running = asyncio.create_task(runner.run())
+    await eventually(lambda: runner.begun == [0])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
