@@ -82,7 +82,8 @@ class PublishedTable(Generic[Row]):
 
     def table(self, rows: Sequence[Row]) -> str:
         """Return rows as a Markdown table."""
-        return markdown_table(list(self.columns), [[each.format(row) for each in self.columns.values()] for row in rows])
+        cells = [[each.format(row) for each in self.columns.values()] for row in rows]
+        return markdown_table(list(self.columns), cells)
 
     @property
     def _begin(self) -> str:
