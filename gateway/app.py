@@ -187,6 +187,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         catalogue,
         limits,
         services.addresses.address,
+        services.objects,
         timings,
         settings.gateway_id,
         response_error,

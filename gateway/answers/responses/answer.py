@@ -24,7 +24,7 @@ async def whole_response(generation: Generation, events: ResponseEvents, keep: K
         GenerationError: The generation did not finish.
     """
     async for batch in generation.batches():
-        for _ in events.take(delta for _, delta in batch):
+        for _ in await events.arrived([delta for _, delta in batch]):
             pass  # the output is what counts
     return await keep(_finished(generation, events))
 
@@ -39,7 +39,7 @@ async def response_frames(
     yield "".join(map(event_frame, events.begin()))
     try:
         async for batch in generation.batches():
-            frames = [event_frame(event) for event in events.take(delta for _, delta in batch)]
+            frames = [event_frame(event) for event in await events.arrived([delta for _, delta in batch])]
             if generation.finished:
                 frames += map(event_frame, events.end(await keep(_finished(generation, events))))
             yield "".join(frames)

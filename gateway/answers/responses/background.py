@@ -25,7 +25,7 @@ from auth_billing.errors import AccountError, KeyInUse, RateLimitExceeded, Store
 from auth_billing.rate_limits.limiter import Allowance, RateLimiter
 from gateway.admission.controller import AdmittedRequest
 from gateway.admission.model_catalogue import ModelCatalogue
-from gateway.answers.responses.background_run import BackgroundRun, LogWriter
+from gateway.answers.responses.background_run import BackgroundRun, LogWriter, events_of
 from gateway.answers.responses.events import ErrorOf
 from gateway.answers.responses.log_polls import LogPolls
 from gateway.errors import ClientDisconnected, GatewayError, InvalidRequest, RequestTooLarge, ServerShutdown
@@ -42,6 +42,7 @@ from stored_objects.documents.quota import DocumentQuota
 from stored_objects.documents.records import ProjectDocument
 from stored_objects.documents.runs import ResponseRun, ResponseRuns
 from stored_objects.image_results import BlobAddress
+from stored_objects.objects import StoredObjects
 from stored_objects.responses.responses import read_document
 
 MAX_TAKEOVERS = 16
@@ -66,6 +67,7 @@ class BackgroundServices:
     catalogue: ModelCatalogue
     limits: RateLimiter
     address: BlobAddress
+    objects: StoredObjects
     timings: Timings
     gateway_id: str
     error_of: ErrorOf
@@ -112,7 +114,7 @@ class BackgroundResponses:
         await quota.reserve(document.owner, document.size)
         principal, allowance = accepted.admitted.principal, accepted.allowance
         stored = ResponseRun(self.runner, self._lease, encode(accepted.job), principal.key_id, principal.user)
-        run = BackgroundRun(document, await read_document(document), self._services.address, self._log)
+        run = await self._run(document)
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         allowance.retain()
         self._spawn(self._first(run, stored, accepted, begun))
@@ -147,6 +149,11 @@ class BackgroundResponses:
     @property
     def _lease(self) -> float:
         return time.time() + self._timings.answer_lease
+
+    async def _run(self, document: ProjectDocument) -> BackgroundRun:
+        stored = await read_document(document)
+        events = events_of(stored, self._services.address, self._services.objects)
+        return BackgroundRun(document, stored, events, self._log)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -220,7 +227,7 @@ class BackgroundResponses:
 
     async def _take_over(self, document: ProjectDocument, stored: ResponseRun, begun: asyncio.Event) -> None:
         """Continue a claimed run to its end; set `begun` once its job is submitted."""
-        run = BackgroundRun(document, await read_document(document), self._services.address, self._log)
+        run = await self._run(document)
         self._running[run.id] = run  # so that its lease is renewed
         first = JOBS.decode(stored.job)
         principal = Principal(
@@ -298,7 +305,7 @@ class BackgroundResponses:
                 run.generate(generation)
                 try:
                     async for batch in generation.batches():
-                        run.add([delta for _, delta in batch])
+                        await run.add([delta for _, delta in batch])
                 except (GenerationError, AccountError) as failure:
                     error = failure
                 run.used(generation)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from gateway.answers.event_frames import DONE
 from gateway.answers.responses.background import BackgroundResponses
-from gateway.answers.responses.background_run import decoded, events_of
-from gateway.answers.responses.events import event_frame
+from gateway.answers.responses.background_run import decoded
+from gateway.answers.responses.events import ResponseEvents, event_frame
 from gateway.answers.responses.output import Event
 from gateway.openai.responses.response import OPEN_STATUSES
 from router.messages import Delta
 from stored_objects.documents.records import ProjectOwner
-from stored_objects.image_results import BlobAddress
 from stored_objects.responses.responses import StoredResponse, StoredResponses
 
 CANCEL_POLL_INTERVAL = 0.1
@@ -29,27 +28,31 @@ class BackgroundReader:
     """Reads the background responses of one owner."""
 
     def __init__(
-        self, background: BackgroundResponses, responses: StoredResponses, owner: ProjectOwner, address: BlobAddress
+        self,
+        background: BackgroundResponses,
+        responses: StoredResponses,
+        owner: ProjectOwner,
+        events: Callable[[StoredResponse], ResponseEvents],
     ) -> None:
+        """`events` returns the events of a stored response from its beginning."""
         self._background = background
         self._responses = responses
         self._owner = owner
-        self._address = address
+        self._events = events
 
     async def current(self, stored: StoredResponse) -> dict[str, Any]:
         """Return a stored response with its output until now."""
         if stored.response["status"] not in OPEN_STATUSES:
             return stored.response
-        events, groups = events_of(stored, self._address), await self._log(stored.id, 0)
-        for _ in events.take(delta for group in groups for delta in group):
-            pass
+        events, groups = self._events(stored), await self._log(stored.id, 0)
+        await events.arrived([delta for group in groups for delta in group])
         return events.unfinished("in_progress" if groups else "queued")
 
     async def frames(
         self, stored: StoredResponse, starting_after: int | None, stopping: asyncio.Event
     ) -> AsyncIterator[bytes]:
         """Yield the event frames of a response with numbers above `starting_after`, until its end or `stopping`."""
-        events, number = events_of(stored, self._address), 0
+        events, number = self._events(stored), 0
         after = -1 if starting_after is None else starting_after
         yield _encoded(events.queue(), after)
         while not stopping.is_set():
@@ -62,7 +65,7 @@ class BackgroundReader:
             if (groups or ended) and not number:
                 yield _encoded(events.progress(), after)
             number += len(groups)
-            yield _encoded(events.take(delta for group in groups for delta in group), after)
+            yield _encoded(await events.arrived([delta for group in groups for delta in group]), after)
             if ended:
                 final = (await self._responses.find(self._owner, stored.id)).response
                 yield _encoded(events.break_off(), after) + _encoded(events.end(final), after) + DONE.encode()

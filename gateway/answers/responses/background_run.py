@@ -12,12 +12,14 @@ import msgspec
 import structlog
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
+from gateway.answers.responses.drawn_images import DrawnImages
 from gateway.answers.responses.events import ErrorOf, ResponseEvents
 from gateway.answers.responses.output import ResponseOutput
 from gateway.answers.responses.response_object import ResponseObject, response_usage
 from gateway.errors import ClientDisconnected
 from gateway.jobs.generation import Generation
 from gateway.jobs.keyed_billing import KeyedBilling
+from gateway.openai.responses.tools import IMAGE_GENERATION
 from router.messages import Delta
 from router.producer.errors import GenerationError
 from runtime.changes import Changes
@@ -26,6 +28,7 @@ from stored_objects.documents.quota import DocumentQuota
 from stored_objects.documents.records import ProjectDocument
 from stored_objects.documents.runs import LogGroup, ResponseRuns
 from stored_objects.image_results import BlobAddress
+from stored_objects.objects import StoredObjects
 from stored_objects.records import RECORD_BYTES
 from stored_objects.responses.responses import StoredResponse, new_document
 
@@ -52,7 +55,7 @@ def group_bytes(group: bytes) -> int:
     return len(group) + RECORD_BYTES
 
 
-def events_of(stored: StoredResponse, address: BlobAddress) -> ResponseEvents:
+def events_of(stored: StoredResponse, address: BlobAddress, objects: StoredObjects) -> ResponseEvents:
     """Return the events of a stored background response from its beginning; equal deltas give equal events."""
     response = ResponseObject.begun(stored.response)
     tools = stored.response["tools"]
@@ -62,6 +65,7 @@ def events_of(stored: StoredResponse, address: BlobAddress) -> ResponseEvents:
         first_item=len(stored.items),
         custom_tools=frozenset(tool["name"] for tool in tools if tool["type"] == "custom"),
         summarises=stored.response["reasoning"]["summary"] is not None,
+        images=DrawnImages(objects) if any(tool["type"] == IMAGE_GENERATION for tool in tools) else None,
     )
     return ResponseEvents(response, output)
 
@@ -69,7 +73,10 @@ def events_of(stored: StoredResponse, address: BlobAddress) -> ResponseEvents:
 class BackgroundRun:
     """The run of one response while this process holds it: its output, and what of it is in the log."""
 
-    def __init__(self, document: ProjectDocument, stored: StoredResponse, address: BlobAddress, log: LogWriter) -> None:
+    def __init__(
+        self, document: ProjectDocument, stored: StoredResponse, events: ResponseEvents, log: LogWriter
+    ) -> None:
+        """`events`: those of `stored` from its beginning."""
         self.document = document
         self.stored = stored
         self.recovered: list[Delta] = []
@@ -88,7 +95,7 @@ class BackgroundRun:
         """Whether the ended response is stored."""
         self.changes = Changes()
         """Growth of the log and the end of the run, which readers in this process wait for."""
-        self._events = events_of(stored, address)
+        self._events = events
         self._log = log
         self._usage: dict[str, Any] = {}
         self._generation: Generation | None = None
@@ -104,10 +111,9 @@ class BackgroundRun:
         """Number of positions that the log had when this process claimed the run."""
         return sum(delta.positions for delta in self.recovered)
 
-    def add(self, deltas: Sequence[Delta]) -> None:
+    async def add(self, deltas: Sequence[Delta]) -> None:
         """Add deltas to the output, to be written to the log."""
-        for _ in self._events.take(deltas):
-            pass  # readers make the events again from the log
+        await self._events.arrived(deltas)  # readers make the events again from the log
         self.pending += deltas
         if self.pending:
             self._log.add(self)
@@ -147,8 +153,7 @@ class BackgroundRun:
                 self.log_bytes += group_bytes(seal.content)
                 break
         self.recovered = [delta for group in self.logged for delta in group]
-        for _ in self._events.take(self.recovered):
-            pass
+        await self._events.arrived(self.recovered)
 
     def group(self, deltas: Sequence[Delta]) -> LogGroup:
         """Return the next group of the log."""

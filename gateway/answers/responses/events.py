@@ -6,7 +6,7 @@ deltas, `response.output_item.done`; and one of `response.completed`, `response.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from gateway.answers.event_frames import compact
@@ -47,8 +47,13 @@ class ResponseEvents:
         """Yield the event that the response is in progress."""
         yield from self._numbered(self._of_response("in_progress", "in_progress"))
 
+    async def arrived(self, deltas: Sequence[Delta]) -> list[Event]:
+        """Read the images of the next deltas of the answer; return the events about these deltas."""
+        await self.output.read_images(deltas)
+        return list(self.take(deltas))
+
     def take(self, deltas: Iterable[Delta]) -> Iterator[Event]:
-        """Yield the events about the next deltas of the answer."""
+        """Yield the events about the next deltas of the answer, whose images are read."""
         for delta in deltas:
             yield from self._numbered(self.output.take(delta))
 

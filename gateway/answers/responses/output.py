@@ -7,14 +7,15 @@ from the response's id and the item's number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.answers.answer_parts import bounded
 from gateway.answers.responses.custom_input import CustomInput
+from gateway.answers.responses.drawn_images import DrawnImages, drawn_blobs, is_drawing
 from gateway.openai.steps import AnswerStep
-from router.messages import Delta, FinishReason, TokenAlternative, TokenLogprob, ToolCallDelta
+from router.messages import Delta, FinishReason, Step, TokenAlternative, TokenLogprob, ToolCallDelta
 from stored_objects.image_results import BlobAddress
 from stored_objects.responses.responses import item_id
 
@@ -60,6 +61,7 @@ class ResponseOutput:
         custom_tools: frozenset[str] = frozenset(),
         summarises: bool = False,
         encrypt: Callable[[str], str] | None = None,
+        images: DrawnImages | None = None,
     ) -> None:
         """Create an output without items.
 
@@ -67,6 +69,7 @@ class ResponseOutput:
             first_item: number of the first output item.
             summarises: whether reasoning is sent as a summary.
             encrypt: encrypts reasoning for its item; `None`: it is not sent in that form.
+            images: the images that become items; `None`: the request has no tool for image generation.
         """
         self.items: list[dict[str, Any]] = []
         self.steps: list[dict[str, Any]] = []
@@ -78,9 +81,15 @@ class ResponseOutput:
         self._custom_tools = custom_tools
         self._summarises = summarises
         self._encrypt = encrypt
+        self._images = images
         self._open: _OpenItem | None = None
         self._unplaced: list[dict[str, Any]] = []
         """Log probabilities of tokens whose text is not safe to show yet."""
+
+    async def read_images(self, deltas: Iterable[Delta]) -> None:
+        """Read the images of `deltas`, before `take` adds these."""
+        if self._images is not None:
+            await self._images.read(deltas)
 
     def take(self, delta: Delta) -> Iterator[Event]:
         """Add one delta to the output; yield the events about it. The delta counts once the iterator has ended."""
@@ -89,6 +98,8 @@ class ResponseOutput:
             if delta.step.state.ended:
                 self.steps.append(step)
             yield {"type": "response.step", "step": step}
+            if self._images is not None and is_drawing(delta.step):
+                yield from self._add_drawing(delta.step, self._images)
             return
         if delta.reasoning:
             yield from self._add_reasoning(delta.reasoning)
@@ -116,6 +127,8 @@ class ResponseOutput:
         if self._encrypt is not None and current.key == "reasoning":
             current.item["encrypted_content"] = self._encrypt(current.text)
         current.item["status"] = "incomplete" if incomplete else "completed"
+        if current.key == _IMAGE and current.item["result"] is None:
+            current.item["status"] = "failed"
         yield {"type": "response.output_item.done", "output_index": current.index, "item": current.item}
 
     def _begin(self, kind: str, prefix: str, key: int | str, fields: dict[str, Any]) -> Iterator[Event]:
@@ -162,6 +175,25 @@ class ResponseOutput:
             current.pieces.append(text)
             yield {"type": f"response.{name}.delta", **current.place, "delta": text}
 
+    def _add_drawing(self, step: Step, images: DrawnImages) -> Iterator[Event]:
+        """Add a step that draws: an item of its first image as it begins, and at its end one of each image."""
+        if self._open is None or self._open.key != _IMAGE:
+            yield from self._begin_image()
+        if not step.state.ended:
+            return
+        encoded = [images.get(blob) for blob in drawn_blobs(step)]
+        for number, image in enumerate(encoded or [None]):
+            if number:
+                yield from self._begin_image()
+            if image is not None:
+                self._current.item |= {"result": image, **_drawing_fields(step.data["result"])}
+            yield from self.close(incomplete=False)
+
+    def _begin_image(self) -> Iterator[Event]:
+        yield from self._begin("image_generation_call", "ig", _IMAGE, {"result": None})
+        yield {"type": "response.image_generation_call.in_progress", **self._current.place}
+        yield {"type": "response.image_generation_call.generating", **self._current.place}
+
     @property
     def _current(self) -> _OpenItem:
         assert self._open is not None  # noqa: S101 - set by `_begin` right before
@@ -169,6 +201,8 @@ class ResponseOutput:
 
 
 _CONTENT = "content_index"
+_IMAGE = "image"
+"""Key of the item of an image."""
 
 
 def _output_text(text: str, logprobs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -214,11 +248,22 @@ def _end_custom_call(current: _OpenItem, _summarises: bool) -> Iterator[Event]:
     yield {"type": "response.custom_tool_call_input.done", **current.place, "input": current.item["input"]}
 
 
+def _end_image(current: _OpenItem, _summarises: bool) -> Iterator[Event]:
+    if current.item["result"] is not None:
+        yield {"type": "response.image_generation_call.completed", **current.place}
+
+
+def _drawing_fields(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an image's item that OpenAI's API has beyond its specification."""
+    return {"revised_prompt": result.get("prompt_sent"), "size": result.get("size"), "output_format": "png"}
+
+
 _ENDS: dict[str, Callable[[_OpenItem, bool], Iterator[Event]]] = {
     "message": _end_message,
     "reasoning": _end_reasoning,
     "function_call": _end_function_call,
     "custom_tool_call": _end_custom_call,
+    "image_generation_call": _end_image,
 }
 """Writes the content of an item of each type at its end, and yields the events about it."""
 

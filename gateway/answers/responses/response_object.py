@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.openai.responses.request import ResponseRequest
 from gateway.openai.responses.response import ResponseStatus
-from gateway.openai.responses.tools import CustomTool, ResponseFunction
+from gateway.openai.responses.tools import OfferedTool, ResponseFunction
 from gateway.openai.usage import CompletionUsage
 from router.messages import ServiceClass, Usage, UsagePart
 
@@ -129,6 +129,6 @@ def response_usage(usage: Usage, parts: Sequence[UsagePart] = ()) -> dict[str, A
     return fields
 
 
-def _tool(tool: ResponseFunction | CustomTool) -> dict[str, Any]:
+def _tool(tool: OfferedTool) -> dict[str, Any]:
     """Return a tool as the response repeats it; of a function also the fields that are null."""
-    return tool.model_dump(exclude_none=isinstance(tool, CustomTool))
+    return tool.model_dump(exclude_none=not isinstance(tool, ResponseFunction))

@@ -21,6 +21,8 @@ from gateway.answers.idempotency import REQUEST_KEY
 from gateway.answers.responses.answer import response_frames, whole_response
 from gateway.answers.responses.background import AcceptedJob
 from gateway.answers.responses.background_reader import BackgroundReader
+from gateway.answers.responses.background_run import events_of
+from gateway.answers.responses.drawn_images import DrawnImages
 from gateway.answers.responses.events import ResponseEvents
 from gateway.answers.responses.output import ResponseOutput
 from gateway.answers.responses.repeated_request import repeated_response
@@ -48,6 +50,7 @@ from gateway.http.routes.blobs import address_of
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream, SharedEventStream
 from gateway.http.tokenisation import count_prompt_tokens
+from gateway.jobs.image_generation import check_image_tool, drawing
 from gateway.openai.responses.compaction import CompactedResponse, Compaction, CompactionRequest
 from gateway.openai.responses.queries import InputItemQuery, ResponseQuery
 from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
@@ -60,7 +63,7 @@ from gateway.openai.responses.response import (
     ResponseStreamEvent,
 )
 from gateway.openai.responses.stored_items import to_stored, without_ids
-from gateway.openai.responses.tools import custom_names
+from gateway.openai.responses.tools import custom_names, image_tool
 from gateway.openai.responses.translation import to_chat
 from router.messages import Job
 from stored_objects.documents.records import ProjectDocument, ProjectOwner
@@ -94,6 +97,8 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
         chat = to_chat(body, given.items)
         max_seconds = gateway.settings.max_background_seconds if body.background else None
         admitted, job = await admit_chat(request, gateway, caller, chat, max_seconds=max_seconds)
+        if (number := image_tool(body.offered_tools)) is not None:
+            check_image_tool(admitted.model, f"tools[{number}].type")
         job = _of_response(job, job_id or response_id, body)
         response = ResponseObject.of(response_id, body, model=admitted.model.name, service_class=admitted.service_class)
         if body.background:
@@ -111,6 +116,7 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
             custom_tools=custom_names(body.offered_tools),
             summarises=body.summarises,
             encrypt=_encryption(gateway, caller, ContentKind.REASONING) if body.includes_encrypted_reasoning else None,
+            images=DrawnImages(gateway.objects) if body.draws else None,
         )
         events = ResponseEvents(response, output)
         keep = partial(_keep, gateway, ProjectOwner.of(caller) if body.stores else None, given)
@@ -226,9 +232,8 @@ def _encryption(gateway: Gateway, caller: Principal, kind: ContentKind) -> Calla
 
 
 def _reader(request: Request, gateway: Gateway, caller: Principal) -> BackgroundReader:
-    return BackgroundReader(
-        gateway.background, gateway.responses, ProjectOwner.of(caller), partial(address_of, request)
-    )
+    events = partial(events_of, address=partial(address_of, request), objects=gateway.objects)
+    return BackgroundReader(gateway.background, gateway.responses, ProjectOwner.of(caller), events)
 
 
 def _background_answer(
@@ -285,7 +290,15 @@ async def _append(
 
 
 def _of_response(job: Job, job_id: str, body: ResponseRequest) -> Job:
-    """Return the job with what chat completions don't have: the response's id, the field of its grammar, truncation."""
+    """Return the job with what chat completions don't have: the response's id, the field of its grammar, truncation.
+
+    A job that must draw is a call of the assistant's image tool.
+
+    Raises:
+        InvalidRequest: There is no message to draw.
+    """
+    if body.must_draw:
+        job = drawing(job)
     grammar = job.grammar and msgspec.structs.replace(job.grammar, param="text.format")
     text = msgspec.structs.replace(job.text, drop_turns=body.truncation == "auto")
     return msgspec.structs.replace(job, id=job_id, grammar=grammar, text=text)

@@ -1,4 +1,4 @@
-"""Input items of a response: messages, tool calls and their outputs, reasoning, and references to stored items.
+"""Input items of a response: messages, tool calls and their outputs, reasoning, images, references to stored items.
 
 Source: `InputItem`, `EasyInputMessage`, `Item` of OpenAI's specification.
 """
@@ -145,6 +145,15 @@ class ReasoningItem(ApiModel):
         return "\n".join(part.text for part in self.content or self.summary or ())
 
 
+class ImageGenerationCallItem(ApiModel):
+    """An image that an assistant drew for an earlier response; no model reads it."""
+
+    type: Literal["image_generation_call"]
+    id: ItemId | None = None
+    result: str | None = None
+    status: Literal["in_progress", "generating", "completed", "failed"] | None = None
+
+
 class CompactionItem(ApiModel):
     """A context as `POST /v1/responses/compact` has compacted it, encrypted by this installation."""
 
@@ -176,6 +185,7 @@ InputItem = Annotated[
     | Annotated[CustomToolCallItem, Tag("custom_tool_call")]
     | Annotated[CallOutputItem, Tag("custom_tool_call_output")]
     | Annotated[ReasoningItem, Tag("reasoning")]
+    | Annotated[ImageGenerationCallItem, Tag("image_generation_call")]
     | Annotated[CompactionItem, Tag("compaction")]
     | Annotated[ItemReference, Tag("item_reference")],
     Discriminator(

@@ -13,7 +13,13 @@ from pydantic import Field, StringConstraints, model_validator
 from gateway.openai.base import ApiModel, Ignored, Refused, RequestBody, conflict, missing
 from gateway.openai.chat_completions import Consent, OwnToolName, TemplateName, TemplateValue
 from gateway.openai.responses.items import InputItems
-from gateway.openai.responses.tools import CustomTool, ResponseFunction, ResponseToolChoice, ResponseTools
+from gateway.openai.responses.tools import (
+    ChosenImageTool,
+    OfferedTool,
+    ResponseToolChoice,
+    ResponseTools,
+    image_tool,
+)
 from gateway.openai.sampling import INT32_MAX, INT64_MAX, Metadata
 from gateway.openai.test_time_compute import SearchOptions
 
@@ -134,9 +140,11 @@ class PromptFields(ContextFields):
     appended to it. It can't be combined with `previous_response_id`."""
     tools: ResponseTools | None = None
     """Functions, as in chat completions, and custom tools, whose input is text, with the format `text` or a grammar of
-    the syntax `regex` or `lark`. Tools of other types are refused."""
+    the syntax `regex` or `lark`; or `image_generation` alone, for an assistant with an image model, which draws PNG
+    files of its own size. Tools of other types are refused."""
     tool_choice: ResponseToolChoice | None = None
-    """`none`, `auto`, `required`, a tool by type and name, or `allowed_tools`."""
+    """`none`, `auto`, `required`, a tool by type and name, or `allowed_tools`; `image_generation` draws the last
+    message as it is."""
     parallel_tool_calls: bool | None = None
     """Allow more than one call in an answer; default true."""
     text: TextOptions | None = None
@@ -149,9 +157,12 @@ class PromptFields(ContextFields):
     its first tokens; else such a request is 400. Prompts with images can't be truncated."""
 
     @model_validator(mode="after")
-    def _has_one_context(self) -> Self:
+    def _has_one_context_and_the_chosen_tool(self) -> Self:
         if self.conversation is not None and self.previous_response_id is not None:
             raise conflict("conversation", "it and 'previous_response_id' exclude each other")
+        choice = self.tool_choice
+        if not isinstance(choice, str | None) and isinstance(choice, ChosenImageTool) != self.draws:
+            raise conflict("tool_choice", "it names a tool that is not among the 'tools'")
         return self
 
     @property
@@ -159,6 +170,21 @@ class PromptFields(ContextFields):
         """Id of the conversation that the response belongs to; `None`: to none."""
         named = self.conversation
         return named.id if isinstance(named, ConversationReference) else named
+
+    @property
+    def offered_tools(self) -> list[OfferedTool]:
+        """Tools of the request; empty if there are none."""
+        return self.tools or []
+
+    @property
+    def draws(self) -> bool:
+        """Whether the request offers image generation, whose images become output items."""
+        return image_tool(self.offered_tools) is not None
+
+    @property
+    def must_draw(self) -> bool:
+        """Whether the last message is drawn as it is, without a choice among answers and tools."""
+        return self.draws and (self.tool_choice == "required" or isinstance(self.tool_choice, ChosenImageTool))
 
     @property
     def format(self) -> TextOutputFormat | None:
@@ -200,8 +226,7 @@ class ResponseRequest(PromptFields):
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     """Number of most likely tokens to return at each position; needs `include` of `message.output_text.logprobs`."""
     max_tool_calls: Ignored[Annotated[int, Field(ge=0, le=INT32_MAX)] | None] = None
-    """Repeated in the response. It limits calls of built-in tools, which there are none of; an assistant calls one of
-    its own tools at most."""
+    """Repeated in the response. It limits calls of built-in tools; an assistant calls one of its own tools at most."""
     include: Annotated[list[str], Field(max_length=32)] | None = None
     """`message.output_text.logprobs` adds log probabilities, `reasoning.encrypted_content` reasoning in a form that can
     be sent back instead of storing it; other values are ignored."""
@@ -252,11 +277,6 @@ class ResponseRequest(PromptFields):
         if self.background and self.includes_encrypted_reasoning:
             raise conflict("include", "responses in the background are continued by 'previous_response_id'")
         return self
-
-    @property
-    def offered_tools(self) -> list[ResponseFunction | CustomTool]:
-        """Tools of the request; empty if there are none."""
-        return self.tools or []
 
     @property
     def includes_logprobs(self) -> bool:

@@ -61,13 +61,13 @@ class IncompleteDetails(ApiModel):
 
 
 class OutputItem(ApiModel):
-    """An item of a response's output: `message`, `function_call`, `custom_tool_call` or `reasoning`."""
+    """An item of a response's output; its other fields follow from `type`."""
 
     model_config = ConfigDict(extra="allow")
 
-    type: Literal["message", "function_call", "custom_tool_call", "reasoning"]
+    type: Literal["message", "function_call", "custom_tool_call", "reasoning", "image_generation_call"]
     id: str
-    status: Literal["in_progress", "completed", "incomplete"]
+    status: Literal["in_progress", "completed", "incomplete", "failed"]
 
 
 class ModelResponse(ApiModel):

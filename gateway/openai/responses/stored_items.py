@@ -18,10 +18,15 @@ _PREFIXES = {
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
     "reasoning": "rs",
+    "image_generation_call": "ig",
     "compaction": "cmp",
 }
 
-_DEFAULTS: dict[str, dict[str, Any]] = {"reasoning": {"summary": []}, "compaction": {}}
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "reasoning": {"summary": []},
+    "image_generation_call": {"status": "completed", "result": None},
+    "compaction": {},
+}
 """Fields that items of a type have in any case, if these are not a state."""
 
 

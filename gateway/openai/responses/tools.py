@@ -1,19 +1,19 @@
 """Tools of a response and the choice among them, and their conversion to those of a chat completion.
 
 Function tools are those of chat completions in another shape. A custom tool is offered to the model as a function with
-one string, `input`, which the grammar of its format limits. Source: `Tool`, `ToolChoiceParam`
-of OpenAI's specification.
+one string, `input`, which the grammar of its format limits. `image_generation` is the image tool of an assistant, whose
+images become output items. Source: `Tool`, `ToolChoiceParam` of OpenAI's specification.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.openai.base import ApiModel
+from gateway.openai.base import ApiModel, Ignored
 from gateway.openai.json_schema import MAX_BYTES, check_pattern
 from gateway.openai.tools import MAX_TOOLS, ToolName
 from router.messages import LARK_KEYWORD
@@ -98,21 +98,51 @@ class CustomTool(ApiModel):
 
 CUSTOM_INPUT = "input"
 """Name of the only argument of the function that stands for a custom tool."""
+IMAGE_GENERATION = "image_generation"
+"""Type of the tool that draws."""
+IMAGE_TOOL = "image"
+"""Name of the tool that draws among an assistant's own tools."""
+
+
+class ImageGenerationTool(ApiModel):
+    """The image tool of an assistant, which chooses the size and draws PNG files without partial images."""
+
+    name: ClassVar[str] = IMAGE_GENERATION
+    """Distinguishes the tool from functions, of which none may have its type as their name."""
+    type: Literal["image_generation"]
+    size: Literal["auto"] | None = None
+    background: Literal["auto", "opaque"] | None = None
+    output_format: Literal["png"] | None = None
+    action: Literal["auto", "generate"] | None = None
+    input_image_mask: None = None
+    model: Ignored[Annotated[str, StringConstraints(max_length=256)] | None] = None
+    quality: Ignored[Literal["low", "medium", "high", "auto"] | None] = None
+    moderation: Ignored[Literal["auto", "low"] | None] = None
+    input_fidelity: Ignored[Literal["high", "low"] | None] = None
+    output_compression: Ignored[Annotated[int, Field(ge=0, le=100)] | None] = None
+    partial_images: Ignored[Annotated[int, Field(ge=0, le=3)] | None] = None
 
 
 ResponseTool = Annotated[
-    Annotated[ResponseFunction, Tag("function")] | Annotated[CustomTool, Tag("custom")],
+    Annotated[ResponseFunction, Tag("function")]
+    | Annotated[CustomTool, Tag("custom")]
+    | Annotated[ImageGenerationTool, Tag("image_generation")],
     Discriminator(
         _kind,
         custom_error_type="unsupported_parameter",
-        custom_error_message="tools of this type are not available here: only 'function' and 'custom' tools are",
+        custom_error_message=(
+            "tools of this type are not available here: only 'function', 'custom' and 'image_generation' tools are"
+        ),
     ),
 ]
+OfferedTool = ResponseFunction | CustomTool | ImageGenerationTool
 
 
 def _distinct(tools: list[ResponseTool]) -> list[ResponseTool]:
     if len({tool.name for tool in tools}) != len(tools):
         raise PydanticCustomError("invalid_value", "two tools have the same name")
+    if len(tools) > 1 and image_tool(tools) is not None:
+        raise PydanticCustomError("unsupported_parameter", "'image_generation' can't be combined with other tools")
     return tools
 
 
@@ -124,6 +154,12 @@ class ChosenTool(ApiModel):
 
     type: Literal["function", "custom"]
     name: ToolName
+
+
+class ChosenImageTool(ApiModel):
+    """The tool `image_generation`, which is called with the last message as the description of the image."""
+
+    type: Literal["image_generation"]
 
 
 class AllowedResponseTools(ApiModel):
@@ -138,11 +174,14 @@ ToolModeName = Literal["none", "auto", "required"]
 NamedChoice = Annotated[
     Annotated[ChosenTool, Tag("function")]
     | Annotated[ChosenTool, Tag("custom")]
+    | Annotated[ChosenImageTool, Tag("image_generation")]
     | Annotated[AllowedResponseTools, Tag("allowed_tools")],
     Discriminator(
         _kind,
         custom_error_type="unsupported_parameter",
-        custom_error_message="this choice is not available here: choose among 'function' and 'custom' tools",
+        custom_error_message=(
+            "this choice is not available here: choose among 'function', 'custom' and 'image_generation' tools"
+        ),
     ),
 ]
 ResponseToolChoice = ToolModeName | NamedChoice
@@ -160,11 +199,16 @@ def _named(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name}}
 
 
-def tools_to_chat(tools: Iterable[ResponseFunction | CustomTool]) -> list[dict[str, Any]]:
-    """Convert `tools` of a response to those of a chat completion."""
-    return [tool.to_chat() for tool in tools]
+def tools_to_chat(tools: Iterable[OfferedTool]) -> list[dict[str, Any]]:
+    """Convert `tools` of a response to those of a chat completion, which has none for image generation."""
+    return [tool.to_chat() for tool in tools if not isinstance(tool, ImageGenerationTool)]
 
 
-def custom_names(tools: Sequence[ResponseFunction | CustomTool]) -> frozenset[str]:
+def image_tool(tools: Sequence[OfferedTool]) -> int | None:
+    """Return the index of the tool for image generation among `tools`; `None` if there is none."""
+    return next((index for index, tool in enumerate(tools) if isinstance(tool, ImageGenerationTool)), None)
+
+
+def custom_names(tools: Sequence[OfferedTool]) -> frozenset[str]:
     """Return the names of the custom tools among `tools`."""
     return frozenset(tool.name for tool in tools if isinstance(tool, CustomTool))

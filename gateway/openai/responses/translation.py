@@ -17,6 +17,7 @@ from gateway.openai.responses.items import (
     CallOutputItem,
     CustomToolCallItem,
     FunctionCallItem,
+    ImageGenerationCallItem,
     InputItem,
     InputPart,
     ItemReference,
@@ -24,7 +25,7 @@ from gateway.openai.responses.items import (
     ReasoningItem,
 )
 from gateway.openai.responses.request import ContextFields, PromptFields
-from gateway.openai.responses.tools import CUSTOM_INPUT, choice_to_chat, tools_to_chat
+from gateway.openai.responses.tools import CUSTOM_INPUT, IMAGE_TOOL, choice_to_chat, tools_to_chat
 
 _NAMES = (
     (re.compile(r"^messages\b.*"), "input"),
@@ -80,9 +81,11 @@ def _fields(request: PromptFields, items: Sequence[InputItem]) -> dict[str, Any]
     fields = request.options()
     fields |= {"model": request.model, "parallel_tool_calls": request.parallel_tool_calls}
     fields["messages"] = _messages(request.instructions, items)
-    if request.tools:
-        fields["tools"] = tools_to_chat(request.tools)
-    if request.tool_choice is not None:
+    if tools := tools_to_chat(request.offered_tools):
+        fields["tools"] = tools
+    if request.draws and request.tool_choice == "none":
+        fields["tools_off"] = [*(fields.get("tools_off") or ()), IMAGE_TOOL]
+    if request.tool_choice is not None and not request.draws:
         fields["tool_choice"] = choice_to_chat(request.tool_choice)
     if request.format is not None:
         fields["response_format"] = request.format.to_chat()
@@ -104,8 +107,9 @@ def _messages(instructions: str | None, items: Sequence[InputItem]) -> list[dict
             _assistant(messages).setdefault("reasoning_content", []).append(reasoning)
         reasoning = item.text if isinstance(item, ReasoningItem) else ""
         match item:
-            case MessageItem(role="assistant"):
-                _assistant(messages).setdefault("content", []).append(_text(item.content))
+            case MessageItem(role="assistant") | ImageGenerationCallItem():
+                text = _text(item.content) if isinstance(item, MessageItem) else ""
+                _assistant(messages).setdefault("content", []).append(text)
             case MessageItem():
                 messages.append({"role": item.role, "content": _content(item.content)})
             case FunctionCallItem():

@@ -9,6 +9,7 @@ from typing import Any, cast
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
+from gateway.answers.responses.drawn_images import DrawnImages
 from gateway.answers.responses.events import ResponseEvents
 from gateway.answers.responses.output import ResponseOutput
 from gateway.answers.responses.response_object import ResponseObject
@@ -42,7 +43,7 @@ def call(index: int, arguments: str = "", *, name: str = "") -> dict[str, Any]:
     return {"tool_calls": [ToolCallDelta(index=index, arguments=arguments, **named)]}
 
 
-def response_events(**fields: Any) -> ResponseEvents:
+def response_events(images: DrawnImages | None = None, **fields: Any) -> ResponseEvents:
     """The events of a response to a request, whose input is one item."""
     request = ResponseRequest.parse({"model": "m", "input": "hi", **fields})
     output = ResponseOutput(
@@ -51,6 +52,7 @@ def response_events(**fields: Any) -> ResponseEvents:
         first_item=1,
         custom_tools=custom_names(request.offered_tools),
         summarises=request.summarises,
+        images=images,
     )
     return ResponseEvents(
         ResponseObject.of(ID, request, model="m", service_class=ServiceClass.DEFAULT),
@@ -105,6 +107,16 @@ class EventClient:
         assert event.get("item_id", item["id"]) == item["id"]
         parts = item["summary" if "summary_index" in event else "content"] if "part" in name or "text" in name else []
         match name:
+            case "image_generation_call.in_progress" | "image_generation_call.generating":
+                assert item["result"] is None
+            case "image_generation_call.completed":
+                assert item["type"] == "image_generation_call"
+            case "output_item.done" if item["type"] == "image_generation_call":
+                assert (event["item"]["id"], event["item"]["status"] == "completed") == (
+                    item["id"],
+                    self.names[-2] == "image_generation_call.completed",
+                )
+                self.output[-1] = event["item"]
             case "output_item.done":
                 item["status"] = event["item"]["status"]
                 assert item["status"] != "in_progress"

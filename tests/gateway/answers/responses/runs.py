@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from gateway.answers.responses.background_run import BackgroundRun, LogWriter, encoded
+from gateway.answers.responses.background_run import BackgroundRun, LogWriter, encoded, events_of
+from gateway.answers.responses.events import ResponseEvents
 from gateway.answers.responses.response_object import ResponseObject
 from gateway.http.gateway import Gateway
 from gateway.openai.responses.request import ResponseRequest
@@ -20,6 +21,7 @@ from stored_objects.responses.responses import StoredResponse, StoredResponses, 
 from tests.fakes.byte_counts import document_quota
 from tests.fakes.jobs import make_job
 from tests.fakes.project_documents import DictDocumentStore, DictResponseRuns
+from tests.fakes.stored_objects import stored_objects
 from tests.gateway.answers.responses.client import ID
 from tests.gateway.conftest import MODEL
 
@@ -28,6 +30,11 @@ CALLER = ProjectOwner("tenant-1", "project-1")
 """Project of the clients of test gateways."""
 RUNNER = "gateway-1"
 ADDRESS = "http://gateway/{}".format
+
+
+def stored_events(stored: StoredResponse) -> ResponseEvents:
+    """The events of a stored response without images."""
+    return events_of(stored, ADDRESS, stored_objects())
 
 
 async def abandon(
@@ -71,7 +78,7 @@ class StoredRun:
 
     def run(self) -> BackgroundRun:
         """The run in a process."""
-        return BackgroundRun(self.document, self.stored, ADDRESS, self.log)
+        return BackgroundRun(self.document, self.stored, stored_events(self.stored), self.log)
 
     def hold(self, runner: str) -> None:
         """Give the lease to another process."""

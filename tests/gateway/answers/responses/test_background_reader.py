@@ -18,7 +18,7 @@ from gateway.errors import ClientDisconnected
 from gateway.jobs.keyed_billing import KeyedBilling
 from stored_objects.documents.runs import LogGroup
 from tests.gateway.answers.responses.client import ID, EventClient, deltas
-from tests.gateway.answers.responses.runs import ADDRESS, OWNER, RUNNER, StoredRun
+from tests.gateway.answers.responses.runs import OWNER, RUNNER, StoredRun, stored_events
 from tests.gateway.answers.responses.test_background_run import Generated, error_of
 from tests.gateway.conftest import eventually
 
@@ -41,7 +41,7 @@ class Process:
         self.cancelled.append(response_id)
 
     def reader(self, stored: StoredRun) -> BackgroundReader:
-        return BackgroundReader(cast(BackgroundResponses, self), stored.responses, OWNER, ADDRESS)
+        return BackgroundReader(cast(BackgroundResponses, self), stored.responses, OWNER, stored_events)
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ async def write(stored: StoredRun, run: BackgroundRun, *groups: int) -> None:
     for size in groups:
         group: LogGroup = run.group(ANSWER[start : start + size])
         assert await stored.runs.append([group]) == [True]
-        run.add(ANSWER[start : start + size])
+        await run.add(ANSWER[start : start + size])
         run.logged.append(ANSWER[start : start + size])
         run.pending.clear()
         run.changes.notify()
@@ -88,7 +88,7 @@ async def test_the_output_until_now_is_what_is_in_the_log(stored: StoredRun, her
     reader = Process(stored, run if here else None).reader(stored)
     assert (await reader.current(stored.stored))["status"] == "queued"
     await write(stored, run, 2)
-    run.add(ANSWER[2:])
+    await run.add(ANSWER[2:])
     current = await reader.current(stored.stored)
     assert current["status"] == "in_progress"
     assert [item["content"] for item in current["output"]] == [[{"type": "reasoning_text", "text": "Hm"}], []]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, cast
 
 import pytest
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from gateway.answers.responses import background_run as module
-from gateway.answers.responses.background_run import BackgroundRun, LogWriter, decoded, encoded, events_of
+from gateway.answers.responses.background_run import BackgroundRun, LogWriter, decoded, encoded
 from gateway.errors import ClientDisconnected
 from gateway.jobs.generation import Generation
 from gateway.jobs.keyed_billing import KeyedBilling
@@ -20,7 +21,7 @@ from router.producer.errors import DeadlinePassed
 from stored_objects.documents.runs import LogGroup
 from tests.fakes.project_documents import DictResponseRuns
 from tests.gateway.answers.responses.client import ID, SHOUT, EventClient, call, deltas
-from tests.gateway.answers.responses.runs import ADDRESS, OWNER, RUNNER, StoredRun
+from tests.gateway.answers.responses.runs import OWNER, RUNNER, StoredRun, stored_events
 
 ANSWER = deltas({"text": "a"}, {"text": "b"}, {"text": "c"})
 
@@ -79,7 +80,7 @@ def test_a_group_is_decoded_as_it_was_without_the_ids_of_an_attempt() -> None:
 async def test_the_events_of_a_stored_response_follow_from_its_request() -> None:
     stored = await StoredRun().begin(tools=[SHOUT], reasoning={"summary": "auto"})
     answer = deltas({"reasoning": "Hm"}, call(0, '{"input": "hey"}', name="shout"))
-    client = EventClient().read([*(events := events_of(stored.stored, ADDRESS)).queue(), *events.take(answer)])
+    client = EventClient().read([*(events := stored_events(stored.stored)).queue(), *events.take(answer)])
     reasoning, custom = client.output
     assert (reasoning["summary"][0]["text"], custom["input"]) == ("Hm", "hey")
     assert reasoning["id"] == f"rs_{7:032x}0001"  # after the item of the input
@@ -88,14 +89,14 @@ async def test_the_events_of_a_stored_response_follow_from_its_request() -> None
 async def test_output_is_in_the_log_before_readers_see_it() -> None:
     stored = await StoredRun().begin()
     run = stored.run()
-    run.add(ANSWER[:2])
+    await run.add(ANSWER[:2])
     assert (run.logged, await logged(stored)) == ([], [])
     version = run.changes.version
     async with writing(stored.log):
         await run.changes.wait(version, 30.0)
         assert [each.text for group in run.logged for each in group] == ["a", "b"]
         assert [each.text for each in await logged(stored)] == ["a", "b"]
-        run.add(ANSWER[2:])
+        await run.add(ANSWER[2:])
         await run.flushed()
     assert run.pending == []
     assert [[each.text for each in group] for group in run.logged] == [["a", "b"], ["c"]]
@@ -108,7 +109,7 @@ async def test_a_process_that_has_lost_the_run_adds_nothing_to_the_log() -> None
     generated = Generated()
     run.generate(generated.generation)
     await successor.recover(stored.runs)
-    run.add(ANSWER)
+    await run.add(ANSWER)
     async with writing(stored.log):
         await run.flushed()
     assert run.lost
@@ -121,7 +122,7 @@ async def test_a_process_that_has_lost_the_run_adds_nothing_to_the_log() -> None
 async def test_a_successor_continues_after_the_log() -> None:
     stored = await StoredRun().begin()
     first = stored.run()
-    first.add(ANSWER[:2])
+    await first.add(ANSWER[:2])
     async with writing(stored.log):
         await first.flushed()
         successor = stored.run()
@@ -131,7 +132,7 @@ async def test_a_successor_continues_after_the_log() -> None:
         generated = Generated()
         successor.generate(generated.generation)
         assert generated.delivered == successor.recovered
-        successor.add(ANSWER[2:])
+        await successor.add(ANSWER[2:])
         successor.used(generated.generation)
         assert await successor.store_end(stored.runs, RUNNER, KeyedBilling(ID), None, error_of, quota=stored.quota)
     assert [each.text for each in await logged(stored)] == ["a", "b", "c"]
@@ -150,11 +151,11 @@ class FlakyRuns(DictResponseRuns):
         """Whether a write that fails is stored all the same."""
         self.is_down = False
         """Whether the log can't be read the next time."""
-        self.on_failure: Callable[[], object] = lambda: None
+        self.on_failure: Callable[[], Awaitable[object]] = partial(asyncio.sleep, 0)
 
     async def append(self, groups: Sequence[LogGroup]) -> list[bool]:
         stored = await super().append(groups) if self.stores or not self.failures else []
-        self._fail()
+        await self._fail()
         return stored
 
     async def log(self, owner: Any, response: str, start: int) -> list[bytes]:
@@ -164,12 +165,12 @@ class FlakyRuns(DictResponseRuns):
         return await super().log(owner, response, start)
 
     async def finish(self, response: str, runner: str, content: bytes, size: int, receipts: Sequence[Receipt]) -> bool:
-        self._fail()
+        await self._fail()
         return await super().finish(response, runner, content, size, receipts)
 
-    def _fail(self) -> None:
+    async def _fail(self) -> None:
         if self.failures:
-            self.on_failure()
+            await self.on_failure()
             raise self.failures.pop(0)
 
 
@@ -180,8 +181,8 @@ async def test_a_write_with_unknown_outcome_is_in_the_log_once(stores: bool, is_
     stored.runs = runs = FlakyRuns(stored.runs)
     runs.failures, runs.stores, runs.is_down = [StoreUnavailable("away")], stores, is_down
     log = LogWriter(runs)
-    run = BackgroundRun(stored.document, stored.stored, ADDRESS, log)
-    run.add(ANSWER[:1])
+    run = BackgroundRun(stored.document, stored.stored, stored_events(stored.stored), log)
+    await run.add(ANSWER[:1])
     runs.on_failure = lambda: run.add(ANSWER[1:2])
     async with writing(log):
         await run.flushed()
@@ -203,7 +204,7 @@ async def test_the_end_is_stored_with_its_reason(
 ) -> None:
     stored = await StoredRun().begin()
     run = stored.run()
-    run.add(ANSWER if finished else ANSWER[:1])
+    await run.add(ANSWER if finished else ANSWER[:1])
     run.used(Generated(finished=finished).generation)
     async with writing(stored.log):
         assert await run.store_end(stored.runs, RUNNER, KeyedBilling(ID), error, error_of, quota=stored.quota)

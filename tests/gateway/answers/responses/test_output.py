@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.answers.responses.drawn_images import DrawnImages
 from router.messages import Delta, FinishReason, Step, StepState
-from tests.fakes.scripted_worker import logprob
+from stored_objects.records import ObjectKind, ObjectOwner
+from tests.fakes.scripted_worker import logprob, png
+from tests.fakes.stored_objects import stored_objects
 from tests.gateway.answers.responses.client import (
     ID,
     SHOUT,
@@ -32,6 +36,73 @@ def read(answer: Sequence[Delta], **fields: Any) -> EventClient:
     client = EventClient().read(events.take(answer))
     assert client.output == events.output.items
     return client
+
+
+def drawing(state: StepState, *blobs: str) -> dict[str, Any]:
+    """The fields of a delta about a step that draws."""
+    images = [{"blob": blob} for blob in blobs]
+    result = {"type": "image", "prompt_sent": "a cat", "size": "64x64", "images": images}
+    data = {"result": result} if state is StepState.DONE else {}
+    return {"token_ids": [], "step": Step(number=0, kind="tool", name="image", state=state, data=data)}
+
+
+async def drawn(*pngs: bytes) -> tuple[DrawnImages, list[str]]:
+    """Images in a store that are not read yet, and their blob ids."""
+    objects, owner = stored_objects(), ObjectOwner("tenant-1", "key-1")
+    stored = [await objects.put(owner, png, kind=ObjectKind.IMAGE, media_type="image/png") for png in pngs]
+    return DrawnImages(objects), [each.id for each in stored]
+
+
+GENERATING = [
+    *("step", "output_item.added", "image_generation_call.in_progress", "image_generation_call.generating"),
+]
+DRAWN = ["image_generation_call.completed", "output_item.done"]
+
+
+async def test_images_are_items_with_their_content() -> None:
+    images, blobs = await drawn(png(0), png(1))
+    answer = deltas(drawing(StepState.RUNNING), drawing(StepState.DONE, *blobs), {"text": ""})
+    events = response_events(images=images)
+    client = EventClient().read([each for one in answer for each in await events.arrived([one])])
+    assert client.names == [*GENERATING, "step", *DRAWN, *GENERATING[1:], *DRAWN]
+    first, second = client.output
+    assert first == {
+        "type": "image_generation_call",
+        "id": f"ig_{7:032x}0001",
+        "status": "completed",
+        "result": base64.b64encode(png(0)).decode(),
+        "revised_prompt": "a cat",
+        "size": "64x64",
+        "output_format": "png",
+    }
+    assert (second["id"], base64.b64decode(second["result"])) == (f"ig_{7:032x}0002", png(1))
+
+
+@pytest.mark.parametrize(
+    "end", [drawing(StepState.FAILED), drawing(StepState.DONE, "missing"), drawing(StepState.DONE), {"text": "Sorry."}]
+)
+async def test_an_image_that_was_not_drawn_or_is_gone_is_a_failed_item(end: dict[str, Any]) -> None:
+    images, _ = await drawn()
+    events = response_events(images=images)
+    answer = deltas(drawing(StepState.RUNNING), end, {"text": "."})
+    client = EventClient().read(await events.arrived(answer))
+    image, message = client.output
+    assert (image["status"], image["result"], message["type"]) == ("failed", None, "message")
+    assert "image_generation_call.completed" not in client.names
+
+
+async def test_an_answer_that_breaks_off_has_a_failed_image() -> None:
+    images, _ = await drawn()
+    events = response_events(images=images)
+    began = await events.arrived([delta(**drawing(StepState.RUNNING))])
+    client = EventClient().read([*began, *events.break_off()])
+    assert (client.names, client.output[0]["status"]) == ([*GENERATING, "output_item.done"], "failed")
+
+
+async def test_images_are_steps_only_without_the_tool_for_image_generation() -> None:
+    _, blobs = await drawn(png(0))
+    client = read(deltas(drawing(StepState.RUNNING), drawing(StepState.DONE, *blobs)))
+    assert (client.names, client.output) == (["step", "step"], [])
 
 
 def texts(client: EventClient) -> list[str]:

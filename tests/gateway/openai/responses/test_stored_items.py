@@ -34,8 +34,9 @@ CALL = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "a", "output": [{"type": "input_text", "text": "4"}]}
 CUSTOM = {"type": "custom_tool_call", "call_id": "b", "name": "g", "input": "x"}
 CUSTOM_OUTPUT = {"type": "custom_tool_call_output", "call_id": "b", "output": "5"}
+DRAWN = {"type": "image_generation_call", "result": "AA=="}
 COMPACTION = {"type": "compaction", "encrypted_content": "AA=="}
-ALL = [USER, IMAGE, FILE, ASSISTANT, REFUSAL, USER, REASONING, CALL, OUTPUT, CUSTOM, CUSTOM_OUTPUT]
+ALL = [USER, IMAGE, FILE, ASSISTANT, REFUSAL, USER, REASONING, CALL, OUTPUT, CUSTOM, CUSTOM_OUTPUT, DRAWN]
 
 
 def items(*given: dict[str, Any]) -> list[InputItem]:
@@ -51,7 +52,7 @@ def test_stored_items_are_what_openai_s_client_reads() -> None:
     stored = to_stored(items(*ALL), ID)
     for each in stored:
         ITEM.validate_python(each)
-    prefixes = ["msg", "msg", "msg", "msg", "msg", "msg", "rs", "fc", "fco", "ctc", "ctco"]
+    prefixes = ["msg", "msg", "msg", "msg", "msg", "msg", "rs", "fc", "fco", "ctc", "ctco", "ig"]
     assert [each["id"] for each in stored] == [f"{each}_{7:032x}{n:04x}" for n, each in enumerate(prefixes)]
     assert {each["status"] for each in stored if each["type"] != "reasoning"} == {"completed"}
 

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.errors import InvalidRequest
 from gateway.openai.chat_completions import ChatCompletionRequest
+from gateway.openai.responses.items import MessageItem
 from gateway.openai.responses.request import ResponseRequest
 from gateway.openai.responses.translation import input_items, param_of, to_chat
 from router.messages import LARK_KEYWORD
@@ -15,6 +16,7 @@ from router.messages import LARK_KEYWORD
 CALL = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "a", "output": [{"type": "input_text", "text": "4"}]}
 FUNCTION = {"type": "function", "name": "f", "parameters": None, "strict": None}
+IMAGES = {"type": "image_generation"}
 
 
 def chat(given: Any = "hi", **fields: Any) -> ChatCompletionRequest:
@@ -120,6 +122,32 @@ def test_a_lark_grammar_of_a_custom_tool_reaches_the_worker() -> None:
     assert parameters["properties"]["input"] == {"type": "string", LARK_KEYWORD: 'start: "a"'}
 
 
+@pytest.mark.parametrize(
+    ("choice", "must_draw", "off"),
+    [
+        (None, False, ["math"]),
+        ("auto", False, ["math"]),
+        ("none", False, ["math", "image"]),
+        ("required", True, ["math"]),
+        (IMAGES, True, ["math"]),
+    ],
+)
+def test_image_generation_is_a_tool_of_the_assistant_itself(choice: Any, must_draw: bool, off: list[str]) -> None:
+    fields = {"model": "m", "tools": [{**IMAGES, "size": "auto", "partial_images": 2}], "tools_off": ["math"]}
+    request = ResponseRequest.parse(fields if choice is None else {**fields, "tool_choice": choice})
+    body = to_chat(request, [MessageItem(role="user", content="a cat")])
+    assert (body.tools, body.tool_choice, body.tools_off) == (None, None, off)
+    assert (request.draws, request.must_draw) == (True, must_draw)
+
+
+def test_images_of_earlier_answers_are_empty_texts_of_the_assistant() -> None:
+    image = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "iVBO", "size": "64x64"}
+    given = [{"role": "user", "content": "a cat"}, image, image, {"role": "user", "content": "a dog"}]
+    assert [(each["role"], each["content"]) for each in messages(given)] == [
+        *(("user", "a cat"), ("assistant", ""), ("user", "a dog")),
+    ]
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"input": []}, "input"),
     ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input"),
@@ -153,6 +181,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"tool_choice": {"type": "function", "name": "missing"}, "tools": [FUNCTION]}, "tool_choice"),
     ({"tool_choice": {"type": "file_search"}, "tools": [FUNCTION]}, "tool_choice"),
+    ({"tool_choice": IMAGES, "tools": [FUNCTION]}, "tool_choice"),
+    ({"tool_choice": IMAGES}, "tool_choice"),
+    ({"tool_choice": {"type": "function", "name": "f"}, "tools": [IMAGES]}, "tool_choice"),
+    ({"tools": [IMAGES, FUNCTION]}, "tools"),
+    ({"tools": [{**IMAGES, "size": "1024x1024"}]}, "tools[0].size"),
+    ({"tools": [{**IMAGES, "background": "transparent"}]}, "tools[0].background"),
+    ({"tools": [{**IMAGES, "output_format": "webp"}]}, "tools[0].output_format"),
+    ({"tools": [{**IMAGES, "action": "edit"}]}, "tools[0].action"),
+    ({"tools": [{**IMAGES, "input_image_mask": {"file_id": "file-1"}}]}, "tools[0].input_image_mask"),
     ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format.schema"),
     ({"text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": 3}}}}, "text.format.schema"),
     ({"temperature": 3}, "temperature"),
