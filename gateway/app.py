@@ -70,6 +70,7 @@ from gateway.http.routes import (
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.gateway_billing import GatewayBilling
 from gateway.jobs.generation_services import GenerationServices
+from gateway.jobs.prompt_files import PARSER_LIMITS
 from gateway.jobs.submission import JobSubmission
 from gateway.metrics import GatewayMetrics
 from gateway.moderation.moderation import Moderation
@@ -219,6 +220,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         limits=services.limits,
         objects=services.objects,
         files=project_files,
+        prompt_parser=DocumentParser(PARSER_LIMITS),
         uploads=Uploads(project_files),
         addresses=services.addresses,
         contents=services.contents,
@@ -272,6 +274,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             task.cancel()  # before the requests that they make to this gateway
         await asyncio.gather(*runners, return_exceptions=True)
         parser.close()
+        gateway.prompt_parser.close()
         await gateway.idempotent.close()
         await gateway.background.close()
         await gateway.completion_storage.flush()

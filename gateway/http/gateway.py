@@ -10,6 +10,7 @@ from starlette.requests import Request
 from auth_billing.administration import Administration
 from auth_billing.authenticator import Authenticator
 from auth_billing.rate_limits.limiter import RateLimiter
+from documents.parsing.parser import DocumentParser
 from gateway.admission.controller import AdmissionController
 from gateway.admission.model_catalogue import ModelCatalogue
 from gateway.admission.publish_queue import PublishQueue
@@ -65,6 +66,8 @@ class Gateway:
     limits: RateLimiter
     objects: StoredObjects
     files: ProjectFiles
+    prompt_parser: DocumentParser
+    """Parses the files of prompts."""
     uploads: Uploads
     addresses: AddressSigner
     contents: ContentCipher

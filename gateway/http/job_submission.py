@@ -58,7 +58,7 @@ async def read_attachments(
     """
     gateway.admission.check_images(caller, body)
     images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, body)
-    return await PromptFiles(gateway.files).inlined(caller, body), images
+    return await PromptFiles(gateway.files, gateway.prompt_parser).inlined(caller, body), images
 
 
 def submit(

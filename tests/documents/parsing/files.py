@@ -68,6 +68,30 @@ def raw_pdf(*objects: str) -> bytes:
     return b"".join(parts)
 
 
+def scanned_pdf(*pages: int) -> bytes:
+    """Return a PDF file with pages by the number of their object: 3 is scanned, 6 is blank, 7 has the text "frog"."""
+    kids = " ".join(f"{page} 0 R" for page in pages)
+    page = "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 99 99] {} >>"
+    return raw_pdf(
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Count {len(pages)} /Kids [{kids}] >>",
+        *SCAN,
+        page.format(""),
+        page.format("/Resources << /Font << /F 9 0 R >> >> /Contents 8 0 R"),
+        "<< /Length 36 >>\nstream\nBT /F 12 Tf 10 50 Td (frog) Tj ET    \nendstream",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    )
+
+
+def encrypted_pdf() -> bytes:
+    """Return a PDF file that needs a password."""
+    return raw_pdf("<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Count 0 /Kids [] >>").replace(
+        b"/Root 1 0 R",
+        b"/Root 1 0 R /ID [<00> <00>] /Encrypt << /Filter /Standard /V 1 /R 2 /P -1 "
+        b"/O <" + b"00" * 32 + b"> /U <" + b"11" * 32 + b"> >>",
+    )
+
+
 def archive(parts: Mapping[str, bytes | str]) -> bytes:
     """Return a ZIP archive of parts by name."""
     written = io.BytesIO()

@@ -9,7 +9,7 @@ import pytest
 from documents.content import Block, Document
 from documents.errors import DamagedFile, EncryptedFile, FileTooLarge
 from documents.parsing.reader import read_document
-from tests.documents.parsing.files import SCAN, Text, pdf, raw_pdf
+from tests.documents.parsing.files import Text, encrypted_pdf, pdf, raw_pdf, scanned_pdf
 
 
 def read(content: bytes) -> Document:
@@ -75,26 +75,13 @@ def test_running_headers_and_footers_are_left_out() -> None:
 
 
 def test_scanned_pages_are_named() -> None:
-    blank = "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] >>"
-    document = read(
-        raw_pdf(
-            "<< /Type /Catalog /Pages 2 0 R >>",
-            "<< /Type /Pages /Count 4 /Kids [3 0 R 3 0 R 6 0 R 3 0 R] >>",
-            *SCAN,
-            blank,
-        )
-    )
+    document = read(scanned_pdf(3, 3, 6, 3))
     assert document == Document((), pages=4, warnings=("Scanned without text, and not read: pages 1-2, 4 of 4.",))
 
 
 def test_a_password_is_named() -> None:
-    encrypted = raw_pdf("<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Count 0 /Kids [] >>").replace(
-        b"/Root 1 0 R",
-        b"/Root 1 0 R /ID [<00> <00>] /Encrypt << /Filter /Standard /V 1 /R 2 /P -1 "
-        b"/O <" + b"00" * 32 + b"> /U <" + b"11" * 32 + b"> >>",
-    )
     with pytest.raises(EncryptedFile):
-        read(encrypted)
+        read(encrypted_pdf())
 
 
 @pytest.mark.parametrize("content", [b"%PDF-1.7\n", b"%PDF-1.7\n" + b"\xff" * 5000, pdf([Text("a", 9, 9)])[:300]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +11,17 @@ import pytest
 
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import PROJECT_SCOPES, Scope
+from documents.errors import ParserUnavailable
+from documents.parsing.parser import DocumentParser
 from gateway.errors import InvalidRequest, ScopeMissing
 from gateway.jobs import prompt_files
-from gateway.jobs.prompt_files import PromptFiles
+from gateway.jobs.prompt_files import PARSER_LIMITS, PromptFiles
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import to_wire
+from runtime.sandbox.limits import WorkLimits
 from stored_objects.files import ProjectFiles, Purpose, public_id
 from stored_objects.records import ObjectOwner
+from tests.documents.parsing.files import Text, archive, docx, encrypted_pdf, epub, pdf, scanned_pdf
 from tests.fakes.stored_objects import stored_objects
 
 CALLER = Principal(key_id="key-1", tenant="tenant-1", cache_salt="salt", project="project-1")
@@ -34,24 +39,27 @@ def data_url(content: bytes, media_type: str = "text/plain") -> str:
 class Reader:
     """Reads the files of one user's message as the caller."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: WorkLimits = PARSER_LIMITS) -> None:
         self.files = ProjectFiles(stored_objects())
         self.caller = CALLER
+        self._limits = limits
 
     async def __call__(self, *files: dict[str, Any], after: str = "Summarise.") -> str:
         parts = [*({"type": "file", "file": file} for file in files), {"type": "text", "text": after}]
         messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}]
         body = ChatCompletionRequest.parse({"model": "m", "messages": messages})
-        read = await PromptFiles(self.files).inlined(self.caller, body)
+        with closing(DocumentParser(self._limits)) as parser:
+            read = await PromptFiles(self.files, parser).inlined(self.caller, body)
         system, user = map(to_wire, read.messages)
         assert system == {"role": "system", "content": "Be brief."}
         text: str = user["content"]
         return text
 
-    async def refused(self, *files: dict[str, Any], field: str = "") -> str:
+    async def refused(self, *files: dict[str, Any], field: str = "", code: str = "invalid_value") -> str:
         with pytest.raises(InvalidRequest) as refused:
             await self(*files)
         assert refused.value.param == f"messages[1].content[{len(files) - 1}].file{field}"
+        assert refused.value.code == code
         return str(refused.value)
 
     async def stored(self, content: bytes, owner: ObjectOwner = OWNER) -> str:
@@ -96,7 +104,6 @@ async def test_files_of_other_projects_are_not_found(owner: ObjectOwner) -> None
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"%PDF-1.7\n...", "PDF files are not read"),
         (b"\x89PNG\r\n\x1a\n\xff", "no text"),
         (b"a\0b", "control characters"),
         (b"\x01" * 100_000, "control characters"),
@@ -104,7 +111,57 @@ async def test_files_of_other_projects_are_not_found(owner: ObjectOwner) -> None
     ],
 )
 async def test_files_that_are_no_text_are_refused(content: bytes, reason: str) -> None:
-    assert reason in await Reader().refused({"file_data": encoded(content)})
+    assert reason in await Reader().refused({"file_data": encoded(content)}, code="unsupported_file")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("a.pdf", pdf([Text("Umowa", 72, 700, 20), Text("Czynsz: 100 zł.", 72, 600)]), "Umowa\n\nCzynsz: 100 zł."),
+        ("a.docx", docx("<w:p><w:r><w:t>żaba</w:t></w:r></w:p>"), "żaba"),
+        ("a.epub", epub({"a.xhtml": "<html><p>żaba</p></html>"}), "żaba"),
+    ],
+)
+async def test_documents_are_parsed(name: str, content: bytes, text: str) -> None:
+    read = Reader()
+    expected = f'<file name="{name}">\n{text}\n</file>\nSummarise.'
+    assert await read({"file_data": data_url(content, "application/pdf"), "filename": name}) == expected
+    assert await read({"file_id": await read.stored(content), "filename": name}) == expected
+
+
+async def test_the_model_reads_which_pages_were_left_out() -> None:
+    warned = "[Scanned without text, and not read: page 2 of 2.]"
+    assert f"frog\n\n{warned}\n</file>" in await Reader()({"file_data": encoded(scanned_pdf(7, 3))})
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "reason"),
+    [
+        (encrypted_pdf(), "encrypted_file", "the file is encrypted: save it without a password."),
+        (scanned_pdf(3, 3), "file_without_text", "scanned without text, and not read: pages 1-2 of 2."),
+        (scanned_pdf(6), "file_without_text", "the file has no text that can be read."),
+        (b"%PDF-1.7\n...", "damaged_file", "it is no complete PDF file."),
+        (archive({"a.txt": "x"}), "unsupported_file", "a compressed archive"),
+    ],
+)
+async def test_documents_without_text_for_the_prompt_are_refused(content: bytes, code: str, reason: str) -> None:
+    read = Reader()
+    assert reason in await read.refused({"file_data": encoded(b"x")}, {"file_data": encoded(content)}, code=code)
+
+
+async def test_a_document_takes_limited_time() -> None:
+    read = Reader(replace(PARSER_LIMITS, cpu_seconds=0.0001))
+    refused = await read.refused({"file_data": encoded(pdf([Text("żaba", 72, 700)]))}, code="file_too_large")
+    assert "than it may" in refused
+
+
+async def test_a_machine_that_can_not_confine_a_parser_reads_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unavailable(*_: Any) -> Any:
+        raise ParserUnavailable
+
+    monkeypatch.setattr(DocumentParser, "parse", unavailable)
+    refused = await Reader().refused({"file_data": encoded(pdf([]))}, code="unsupported_file")
+    assert "only text files can be read here" in refused
 
 
 async def test_white_space_is_text() -> None:
@@ -134,7 +191,15 @@ async def test_number_and_bytes_of_all_files_are_limited(monkeypatch: pytest.Mon
     assert (await read(half, half)).count("12345") == 2
     assert "2 files at most" in await read.refused(half, half, half)
     for second in ({"file_data": encoded(b"123456")}, {"file_id": await read.stored(b"123456")}):
-        assert "10 bytes at most" in await read.refused(half, second)
+        assert "10 bytes at most" in await read.refused(half, second, code="file_too_large")
+
+
+async def test_bytes_of_all_texts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Reader()
+    monkeypatch.setattr(prompt_files, "MAX_TEXT_BYTES", 80)
+    short = {"file_data": encoded(pdf([Text("żaba", 72, 700)])), "filename": "a.pdf"}
+    assert "żaba" in await read(short, short)
+    assert "80 bytes at most" in await read.refused(short, short, short, code="file_too_large")
 
 
 async def test_a_large_file_is_read_like_a_small_one() -> None:
