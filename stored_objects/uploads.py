@@ -6,6 +6,7 @@ own, so that nothing is copied.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from collections.abc import AsyncIterable, Callable, Sequence
@@ -136,7 +137,7 @@ class Uploads:
     async def _md5(self, file: StoredObject) -> str:
         digest = hashlib.md5(usedforsecurity=False)
         async for chunk in self._objects.stream(file):
-            digest.update(chunk)
+            await asyncio.to_thread(digest.update, chunk)
         return digest.hexdigest()
 
 

@@ -10,11 +10,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.access.principal import Principal
-from auth_billing.access.scopes import Scope
 from gateway.errors import InvalidRequest, ScopeMissing
 from gateway.http.api_documentation import document_route
-from gateway.http.authentication import ApiKeySecurity
-from gateway.http.dependencies import BatchCaller, CurrentGateway, body_of
+from gateway.http.dependencies import BatchCaller, CurrentGateway, batch_guard, body_of
 from gateway.http.file_transfers import project_of
 from gateway.http.gateway import Gateway
 from gateway.http.json_response import json_response
@@ -39,12 +37,12 @@ from stored_objects.records import StoredObject
 
 router = APIRouter(prefix="/v1/batches")
 
-_guard = ApiKeySecurity(Scope.BATCHES)
-
 
 @router.post("", **document_route(BatchObject, body=BatchCreate))
 async def create_batch(
-    caller: BatchCaller, gateway: CurrentGateway, body: Annotated[BatchCreate, Depends(body_of(BatchCreate, _guard))]
+    caller: BatchCaller,
+    gateway: CurrentGateway,
+    body: Annotated[BatchCreate, Depends(body_of(BatchCreate, batch_guard))],
 ) -> Response:
     """Create a batch of the requests in a file; a gateway runs it in the background (`POST /v1/batches`)."""
     if not caller.may(scope := SCOPES[body.endpoint]):

@@ -6,10 +6,8 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from auth_billing.access.scopes import Scope
 from gateway.http.api_documentation import document_form_route, document_route
-from gateway.http.authentication import ApiKeySecurity
-from gateway.http.dependencies import CurrentGateway, FileCaller, body_of
+from gateway.http.dependencies import CurrentGateway, FileCaller, body_of, file_guard
 from gateway.http.file_transfers import file_form, missing_file, project_of
 from gateway.http.json_response import json_response
 from gateway.http.routes.files import file_object
@@ -20,12 +18,12 @@ from stored_objects.uploads import MAX_PART_BYTES, PART_PREFIX, UPLOAD_LIFETIME,
 
 router = APIRouter(prefix="/v1/uploads")
 
-_guard = ApiKeySecurity(Scope.FILES)
-
 
 @router.post("", **document_route(Upload, body=UploadCreate))
 async def create_upload(
-    caller: FileCaller, gateway: CurrentGateway, body: Annotated[UploadCreate, Depends(body_of(UploadCreate, _guard))]
+    caller: FileCaller,
+    gateway: CurrentGateway,
+    body: Annotated[UploadCreate, Depends(body_of(UploadCreate, file_guard))],
 ) -> Response:
     """Create an upload, to which parts are added within an hour (`POST /v1/uploads`)."""
     upload = await gateway.uploads.create(
@@ -63,7 +61,7 @@ async def complete_upload(
     upload_id: str,
     caller: FileCaller,
     gateway: CurrentGateway,
-    body: Annotated[UploadComplete, Depends(body_of(UploadComplete, _guard))],
+    body: Annotated[UploadComplete, Depends(body_of(UploadComplete, file_guard))],
 ) -> Response:
     """Make a file of an upload's parts, in the order of `part_ids` (`POST /v1/uploads/{upload_id}/complete`)."""
     file = await gateway.uploads.complete(project_of(caller), upload_id, body.part_ids, body.md5)

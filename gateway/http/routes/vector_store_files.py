@@ -9,11 +9,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from auth_billing.access.principal import Principal
-from auth_billing.access.scopes import Scope
 from documents.content import Passage
 from gateway.http.api_documentation import document_route
-from gateway.http.authentication import ApiKeySecurity
-from gateway.http.dependencies import CurrentGateway, FileCaller, body_of
+from gateway.http.dependencies import CurrentGateway, FileCaller, body_of, file_guard
 from gateway.http.gateway import Gateway
 from gateway.http.json_response import json_response
 from gateway.http.pagination import listed, query_of
@@ -48,15 +46,13 @@ _EMPTY_PAGE = FileContentPage(data=[], has_more=False, next_page=None).model_dum
 
 router = APIRouter(prefix="/v1/vector_stores/{vector_store_id}")
 
-_guard = ApiKeySecurity(Scope.FILES)
-
 
 @router.post("/files", **document_route(VectorStoreFileObject, body=VectorStoreFileCreate))
 async def attach_file(
     vector_store_id: str,
     caller: FileCaller,
     gateway: CurrentGateway,
-    body: Annotated[VectorStoreFileCreate, Depends(body_of(VectorStoreFileCreate, _guard))],
+    body: Annotated[VectorStoreFileCreate, Depends(body_of(VectorStoreFileCreate, file_guard))],
 ) -> Response:
     """Attach a file of the project to a vector store; it is imported in the background.
 
@@ -100,7 +96,7 @@ async def update_attached_file(
     file_id: str,
     caller: FileCaller,
     gateway: CurrentGateway,
-    body: Annotated[VectorStoreFileUpdate, Depends(body_of(VectorStoreFileUpdate, _guard))],
+    body: Annotated[VectorStoreFileUpdate, Depends(body_of(VectorStoreFileUpdate, file_guard))],
 ) -> Response:
     """Replace the attributes of a vector store's file (`POST /v1/vector_stores/{vector_store_id}/files/{file_id}`)."""
     store = await find_store(gateway, caller, vector_store_id)
@@ -141,7 +137,7 @@ async def create_file_batch(
     vector_store_id: str,
     caller: FileCaller,
     gateway: CurrentGateway,
-    body: Annotated[FileBatchCreate, Depends(body_of(FileBatchCreate, _guard))],
+    body: Annotated[FileBatchCreate, Depends(body_of(FileBatchCreate, file_guard))],
 ) -> Response:
     """Attach up to 2,000 files to a vector store (`POST /v1/vector_stores/{vector_store_id}/file_batches`)."""
     store = await _attachable(gateway, caller, vector_store_id)

@@ -6,10 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from auth_billing.access.scopes import Scope
 from gateway.http.api_documentation import document_route
-from gateway.http.authentication import ApiKeySecurity
-from gateway.http.dependencies import CurrentGateway, FileCaller, body_of
+from gateway.http.dependencies import CurrentGateway, FileCaller, body_of, file_guard
 from gateway.http.json_response import json_response
 from gateway.http.pagination import listed, query_of
 from gateway.http.vector_stores import (
@@ -43,14 +41,12 @@ DEFAULT_RESULTS = 10
 
 router = APIRouter(prefix="/v1/vector_stores")
 
-_guard = ApiKeySecurity(Scope.FILES)
-
 
 @router.post("", **document_route(VectorStoreObject, body=VectorStoreCreate))
 async def create_vector_store(
     caller: FileCaller,
     gateway: CurrentGateway,
-    body: Annotated[VectorStoreCreate, Depends(body_of(VectorStoreCreate, _guard))],
+    body: Annotated[VectorStoreCreate, Depends(body_of(VectorStoreCreate, file_guard))],
 ) -> Response:
     """Create a vector store, and import files into it in the background (`POST /v1/vector_stores`)."""
     check_embeds(caller)
@@ -100,7 +96,7 @@ async def update_vector_store(
     vector_store_id: str,
     caller: FileCaller,
     gateway: CurrentGateway,
-    body: Annotated[VectorStoreUpdate, Depends(body_of(VectorStoreUpdate, _guard))],
+    body: Annotated[VectorStoreUpdate, Depends(body_of(VectorStoreUpdate, file_guard))],
 ) -> Response:
     """Change name, expiry or metadata of a vector store (`POST /v1/vector_stores/{vector_store_id}`)."""
     store = await find_store(gateway, caller, vector_store_id)
@@ -128,7 +124,7 @@ async def search_vector_store(
     request: Request,
     caller: FileCaller,
     gateway: CurrentGateway,
-    body: Annotated[VectorStoreSearch, Depends(body_of(VectorStoreSearch, _guard))],
+    body: Annotated[VectorStoreSearch, Depends(body_of(VectorStoreSearch, file_guard))],
 ) -> Response:
     """Return the passages that fit one or several queries best (`POST /v1/vector_stores/{vector_store_id}/search`)."""
     check_embeds(caller)

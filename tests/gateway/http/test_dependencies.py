@@ -35,3 +35,22 @@ async def test_an_overloaded_gateway_refuses_before_it_reads(
     monkeypatch.setattr(type(stage.gateway.bus), "unconfirmed", 10_000)
     response = await stage.client.post("/v1/chat/completions", content=b"{ not JSON")
     assert response.status_code == 503
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/completions", "/v1/uploads", "/v1/uploads/upload_1/complete", "/v1/batches", "/v1/vector_stores"],
+)
+async def test_a_request_with_a_body_is_authenticated_once(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    stage = await set_stage()
+    authenticate, keys = stage.gateway.authenticator.authenticate, []
+
+    async def counted(key: str) -> Principal:
+        keys.append(key)
+        return await authenticate(key)
+
+    monkeypatch.setattr(stage.gateway.authenticator, "authenticate", counted)
+    assert (await stage.client.post(path, json={})).status_code < 500
+    assert len(keys) == 1
