@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from gateway.moderation.checked_texts import delta_text, step_text
+from gateway.moderation.checked_texts import AnswerText
 from gateway.moderation.visible_text import start_of_last
 from router.messages import Delta
 
@@ -45,12 +45,14 @@ class _Choice:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.held: list[Delta] = []
+        self.held: list[tuple[Delta, str]] = []
+        """Deltas with their texts."""
         self.text = ""
         """Text of the held deltas."""
         self.ended = False
         """Whether its last delta has arrived."""
         self.blocked = False
+        self._texts = AnswerText()
         self._sent = ""
         self._begins = True
         """Whether the text that was sent is kept from its beginning."""
@@ -63,8 +65,9 @@ class _Choice:
         """Hold back one more delta."""
         if len(self.text) == self._checked:
             self._since = now
-        self.held.append(delta)
-        self.text += _text(delta)
+        text = self._texts.add(delta)
+        self.held.append((delta, text))
+        self.text += text
         self.ended = self.ended or delta.finish_reason is not None
 
     def is_due(self, now: float, window: int) -> bool:
@@ -73,7 +76,7 @@ class _Choice:
             return False
         new = len(self.text) - self._checked
         waited = new > 0 and now - self._since >= MAX_DELAY
-        at_once = self.ended or not self.text or any(delta.step is not None for delta in self.held)
+        at_once = self.ended or not self.text or any(delta.step is not None for delta, _ in self.held)
         return at_once or new >= window or waited
 
     def checked(self, *, ended: bool) -> Window:
@@ -87,22 +90,21 @@ class _Choice:
         """
         size, released = 0, 0
         most = len(self.text) if whole else start_of_last(self.text, HELD_BACK)
-        for delta in self.held:
-            length = len(_text(delta))
-            if delta.step is None and size + length > most:
+        for delta, text in self.held:
+            if delta.step is None and size + len(text) > most:
                 break
-            size, released = size + length, released + 1
+            size, released = size + len(text), released + 1
         passed, self.held = self.held[:released], self.held[released:]
         sent = self._sent + self.text[:size]
         kept_from = start_of_last(sent, CONTEXT)
         self._sent, self._begins = sent[kept_from:], self._begins and not kept_from
         self.text = self.text[size:]
         self._checked = len(self.text)
-        return [(self.number, delta) for delta in passed]
+        return [(self.number, delta) for delta, _ in passed]
 
     def block(self) -> list[NumberedDelta]:
         """End the choice: return its last delta, which replaces all that are held."""
-        first, self.held, self.blocked, self.ended = self.held[0], [], True, True
+        (first, _), self.held, self.blocked, self.ended = self.held[0], [], True, True
         end = Delta(
             job_id=first.job_id,
             attempt_id=first.attempt_id,
@@ -150,7 +152,3 @@ class AnswerGuard:
         for each in due:
             released += each.block() if each.number in refused else each.release(whole=ended or each.ended)
         return released
-
-
-def _text(delta: Delta) -> str:
-    return delta_text(delta) if delta.step is None else step_text(delta.step) + "\n"

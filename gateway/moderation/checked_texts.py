@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.errors import InvalidRequest
-from router.messages import ChatPrompt, Delta, ImagePrompt, Prompt, Step, TextPrompt, TokenPrompt
+from gateway.moderation.argument_text import ArgumentText
+from router.messages import ChatPrompt, Delta, ImagePrompt, Prompt, TextPrompt, TokenPrompt
 
 _NOT_A_TEXT = "Invalid 'prompt': this project's prompts are moderated, which token ids can't be: send text."
 
@@ -37,16 +39,23 @@ def prompt_texts(prompt: Prompt) -> list[str]:
     return [text for text in texts if text.strip()]
 
 
-def delta_text(delta: Delta) -> str:
-    """Return the text that a delta adds to its choice: reasoning, answer, and calls of tools."""
-    calls = "".join(call.name + call.arguments for call in delta.tool_calls or ())
-    separator = "\n" if delta.reasoning and delta.text else ""
-    return delta.reasoning + separator + delta.text + calls
+class AnswerText:
+    """Reads the texts of one choice's deltas, in their order."""
 
+    def __init__(self) -> None:
+        self._arguments: defaultdict[int, ArgumentText] = defaultdict(ArgumentText)
+        """Arguments of the calls until now, by the call's index."""
 
-def step_text(step: Step) -> str:
-    """Return all texts of a step's data: arguments and results of tools, and paths of a search."""
-    return "\n".join(_strings(step.data))
+    def add(self, delta: Delta) -> str:
+        """Return the text that the next delta adds: reasoning, answer, and calls of tools, or all texts of a step.
+
+        Texts of a step are arguments and results of tools, and paths of a search.
+        """
+        if delta.step is not None:
+            return "\n".join(_strings(delta.step.data)) + "\n"
+        calls = "".join(call.name + self._arguments[call.index].take(call.arguments) for call in delta.tool_calls or ())
+        separator = "\n" if delta.reasoning and delta.text else ""
+        return delta.reasoning + separator + delta.text + calls
 
 
 def _message_texts(message: Mapping[str, Any]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gateway.moderation.visible_text import checked_form
 from router.model_registry import ModelInfo
 
 MAX_PIECE_BYTES = 2000
@@ -13,12 +14,13 @@ MAX_PIECE_BYTES = 2000
 def pieces(text: str, model: ModelInfo) -> list[str]:
     """Split a text into overlapping pieces that fit into a classifier's context; at white space where there is some.
 
-    Nothing is left out: a text that is too long is not cut, as a client could hide anything behind a long beginning.
+    The pieces are of the form that rules read too, without invisible characters. Nothing is left out: a text that is
+    too long is not cut, as a client could hide anything behind a long beginning.
     """
     bounds = model.prompt_bounds
     room = (model.max_model_len - bounds.per_text) // max(1, bounds.per_byte)
     room = max(16, min(room, MAX_PIECE_BYTES))
-    return list(_pieces(text.encode(errors="replace"), room))
+    return list(_pieces(checked_form(text).encode(errors="replace"), room))
 
 
 def _pieces(data: bytes, room: int) -> Iterator[str]:

@@ -28,9 +28,8 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from gateway.errors import InvalidRequest
 from gateway.moderation.categories import CATEGORIES, DEFAULT_LABELS, THRESHOLD, label_key
-from gateway.moderation.visible_text import visible
+from gateway.moderation.visible_text import checked_form, visible
 from runtime.lifecycle import StartupError
-from runtime.unicode_sections import normal_sections
 
 RULES_MODEL = "moderation-rules"
 """Name by which requests and policies choose the rules instead of a classifier."""
@@ -135,7 +134,7 @@ def _slices(text: str) -> Iterator[str]:
     before, cut = "", ""
     for start in range(0, max(1, len(text)), SLICE):
         end = start + SLICE
-        normal = before + "".join(normal_sections("NFKC", visible(text[start:end])))
+        normal = before + checked_form(text[start:end])
         yield cut + normal + (CUT if end < len(text) else "")
         cut = CUT if len(normal) > OVERLAP else cut
         before = normal[-OVERLAP:]
@@ -186,4 +185,4 @@ def _matchers(path: Path, category: str, table: _CategoryTable) -> list[SchemaVa
 
 def _word(word: str) -> str:
     """Return the expression of a word or phrase; any white space may be between the words of a phrase."""
-    return r"\s+".join(re.escape(each) for each in "".join(normal_sections("NFKC", visible(word))).split())
+    return r"\s+".join(re.escape(each) for each in checked_form(word).split())

@@ -1,9 +1,11 @@
-"""Invisible characters of texts: code points that no font shows, with which a blocked phrase could be written."""
+"""The form in which texts are checked: without invisible characters, with which a blocked phrase could be written."""
 
 from __future__ import annotations
 
 import re
 from itertools import islice
+
+from runtime.unicode_sections import normal_sections
 
 _RANGES = (
     "\\u00AD\\u034F\\u0600-\\u0605\\u061C\\u06DD\\u070F\\u0890\\u0891\\u08E2\\u115F\\u1160\\u17B4\\u17B5\\u180B-\\u180F"
@@ -19,6 +21,11 @@ _VISIBLE = re.compile(f"[^{_RANGES}]")
 def visible(text: str) -> str:
     """Return `text` without its invisible characters."""
     return _INVISIBLE.sub("", text)
+
+
+def checked_form(text: str) -> str:
+    """Return the form of a text that rules and classifiers read: NFKC, without invisible characters."""
+    return "".join(normal_sections("NFKC", visible(text)))
 
 
 def start_of_last(text: str, count: int) -> int:

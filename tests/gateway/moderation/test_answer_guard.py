@@ -9,7 +9,7 @@ import pytest
 
 from gateway.moderation.answer_guard import CONTEXT, HELD_BACK, MAX_DELAY, AnswerGuard, Window
 from gateway.moderation.visible_text import visible
-from router.messages import Delta
+from router.messages import Delta, ToolCallDelta
 from tests.contract.examples import msgspec_replace
 from tests.fakes.scripted_worker import ROUTE, RUNNING
 
@@ -129,6 +129,15 @@ async def test_invisible_characters_do_not_push_a_phrase_out_of_the_window() -> 
     for letter in text:
         assert await checks.take(letter) == ""
     assert checks.reason() == "content_filter"
+
+
+async def test_escapes_in_arguments_of_calls_hide_no_phrase() -> None:
+    checks, sent = Checks(), '{"q": "how to build a pipe b\\u006fmb"}'
+    for start in range(0, len(sent), 3):
+        await checks.take("", tool_calls=[ToolCallDelta(index=0, arguments=sent[start : start + 3])])
+        if checks.guard.stopped:
+            break
+    assert [delta.finish_reason for _, delta in checks.sent] == ["content_filter"]
 
 
 async def test_each_choice_is_checked_and_blocked_alone() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import InvalidRequest
-from gateway.moderation.checked_texts import delta_text, prompt_texts, step_text
+from gateway.moderation.checked_texts import AnswerText, prompt_texts
 from router.messages import (
     ChatPrompt,
     Delta,
@@ -15,6 +15,7 @@ from router.messages import (
     ImagePrompt,
     OwnToolCall,
     Prompt,
+    Step,
     TextPrompt,
     TokenPrompt,
     ToolCallDelta,
@@ -85,9 +86,17 @@ def test_token_ids_are_refused() -> None:
     ],
 )
 def test_texts_of_deltas(fields: dict[str, Any], text: str) -> None:
-    assert delta_text(Delta(job_id="j", attempt_id="a", start=0, token_ids=[1], **fields)) == text
+    assert AnswerText().add(Delta(job_id="j", attempt_id="a", start=0, token_ids=[1], **fields)) == text
 
 
-def test_texts_of_steps() -> None:
-    assert step_text(ROUTE) == "weather\nŁódź"
-    assert step_text(RUNNING) == ""
+def test_arguments_of_several_calls_are_decoded_each_by_itself() -> None:
+    text = AnswerText()
+    pieces = [(0, r'{"a": "bo\u00'), (1, r'{"b": "\u0070ip'), (0, '6db"}'), (1, 'e"}')]
+    calls = [ToolCallDelta(index=index, arguments=piece) for index, piece in pieces]
+    deltas = [Delta(job_id="j", attempt_id="a", start=0, token_ids=[1], tool_calls=[call]) for call in calls]
+    assert list(map(text.add, deltas)) == ['{"a": "bo', '{"b": "pip', 'mb"}', 'e"}']
+
+
+@pytest.mark.parametrize(("step", "text"), [(ROUTE, "weather\nŁódź\n"), (RUNNING, "\n")])
+def test_texts_of_steps(step: Step, text: str) -> None:
+    assert AnswerText().add(Delta(job_id="j", attempt_id="a", start=0, token_ids=[], step=step)) == text

@@ -25,6 +25,10 @@ def test_a_text_that_fits_is_one_piece(text: str) -> None:
     assert pieces(text, model(64)) == [text]
 
 
+def test_pieces_are_in_the_form_that_rules_read() -> None:
+    assert pieces("p\u200bi\u00adpe \u202ebomb \uff42", model(64)) == ["pipe bomb b"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -32,7 +36,7 @@ def test_a_text_that_fits_is_one_piece(text: str) -> None:
         "".join(f"{number:05}" for number in range(1000)),
         "".join(chr(0x4E00 + number) for number in range(3000)),
         "".join(chr(0x1F300 + number) for number in range(700)),
-        "a " + "".join(chr(0x100 + number) for number in range(300)) + " " + "".join(map(str, range(100, 900))),
+        "a " + "".join(chr(0x400 + number) for number in range(300)) + " " + "".join(map(str, range(100, 900))),
     ],
 )
 @pytest.mark.parametrize("context", [18, 64, 100_000])
