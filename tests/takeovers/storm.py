@@ -18,6 +18,9 @@ from typing import Any
 
 import httpx
 
+from auth_billing.people.moderation_policies import ModerationPolicy
+from auth_billing.store.moderation_policies import MongoModerationPolicyStore
+from gateway.moderation.rules import RULES_MODEL
 from infra.home.process_records import kill_group
 from infra.install.models import MODEL_FILE
 from infra.launcher.processes import WORKER
@@ -51,6 +54,8 @@ class Plan:
     tokens: tuple[int, int]
     real: bool = False
     """Whether workers serve the real model instead of counting."""
+    moderated: bool = False
+    """Whether answers of counting workers are checked: they end before the number `BLOCKED`."""
 
 
 @dataclass
@@ -100,6 +105,29 @@ class RealStack(Stack):
         return replace(spec, ready=status_is_started(spec.status_url))
 
 
+BLOCKED = 33
+"""Number that the rules of a moderated platform find."""
+
+
+class ModeratedStack(Stack):
+    """A platform whose gateways have rules of moderation."""
+
+    def spec(self, name: str) -> ProcessSpec:
+        """Return how a process is run."""
+        spec = super().spec(name)
+        if name not in self.gateways:
+            return spec
+        rules = self.home / "moderation.toml"
+        rules.write_text(f'[categories.violence]\nwords = ["{BLOCKED}"]\n')
+        return replace(spec, environment={**spec.environment, "HEADRACE_MODERATION_RULES": str(rules)})
+
+    async def check_answers(self) -> None:
+        """Have the rules check the answers of the key's project."""
+        principal = await self.access.authenticator().authenticate(self.key)
+        policies = MongoModerationPolicyStore(self.access.connection)
+        await policies.put(principal.tenant, principal.project, ModerationPolicy(RULES_MODEL))
+
+
 async def storm(plan: Plan, say: Say, keep: Path) -> Outcome:
     """Run a plan on a platform of its own; its logs and all that was wrong are copied to the folder `keep`.
 
@@ -108,7 +136,10 @@ async def storm(plan: Plan, say: Say, keep: Path) -> Outcome:
     """
     # Room for all responses at two workers: those of a killed one need not wait.
     size = Size(GATEWAYS, WORKERS, capacity=-(-plan.responses // (WORKERS - 1)), step_seconds=0.25)
-    async with running(size, kind=RealStack if plan.real else Stack) as stack, _clients(stack) as clients:
+    kind = RealStack if plan.real else ModeratedStack if plan.moderated else Stack
+    async with running(size, kind=kind) as stack, _clients(stack) as clients:
+        if isinstance(stack, ModeratedStack):
+            await stack.check_answers()
         draw = random.Random(SEED)
         followers = [
             Follower(number, draw.randint(*plan.tokens), streamed=number % 4 == 0) for number in range(plan.responses)
@@ -189,7 +220,7 @@ def judge(outcome: Outcome, evidence: Evidence) -> None:
     known: set[str] = set()
     for follower in outcome.followers:
         name = f"response {follower.number} ({follower.id})"
-        outcome.broken += [f"{name}: {each}" for each in _broken(follower, counts=not outcome.plan.real)]
+        outcome.broken += [f"{name}: {each}" for each in _broken(follower, outcome.plan)]
         billed = [each for each in evidence.jobs.values() if follower.id and _is_of(each, follower.id) and each.cost]
         known |= {each.id for each in billed}
         usage = follower.final and follower.final["usage"]
@@ -208,7 +239,12 @@ def _is_of(job: Job, response: str) -> bool:
     return job.id == response or job.id.startswith(f"{response}-")
 
 
-def _broken(follower: Follower, *, counts: bool) -> list[str]:
+def is_blocked(follower: Follower, plan: Plan) -> bool:
+    """Return whether moderation ends the answer of a response before its last token."""
+    return plan.moderated and follower.tokens > BLOCKED
+
+
+def _broken(follower: Follower, plan: Plan) -> list[str]:
     """Return what was wrong with one stream."""
     found = list(follower.wrong)
     if follower.numbers != list(range(len(follower.numbers))):
@@ -221,7 +257,12 @@ def _broken(follower: Follower, *, counts: bool) -> list[str]:
     text = "".join(part["text"] for item in final["output"] for part in item["content"])
     if text != follower.text:
         found.append(f"its events have the text {follower.text!r}, and its end has {text!r}")
-    if counts and text != "".join(f"{number} " for number in range(follower.tokens)):
+    whole = "".join(f"{number} " for number in range(follower.tokens))
+    if is_blocked(follower, plan):
+        reason = (final.get("incomplete_details") or {}).get("reason")
+        if not whole.startswith(text) or str(BLOCKED) in text.split() or reason != "content_filter":
+            found.append(f"moderation was to end it before {BLOCKED}: {reason}, {text!r}")
+    elif not plan.real and text != whole:
         found.append(f"{follower.tokens} tokens were to come: {text!r}")
     return found
 
