@@ -31,6 +31,14 @@ class Fleet(Protocol):
         """Return the number of jobs in the queues of the model with this name that no worker has started."""
         ...
 
+    def moderation_models(self) -> Sequence[str]:
+        """Return the names by which the checks of a project's texts choose a served classifier or the rules."""
+        ...
+
+    def moderation_categories(self) -> Sequence[str]:
+        """Return the categories that checks of texts can find, in the order in which they are shown."""
+        ...
+
 
 @dataclass(frozen=True)
 class AdminServices:

@@ -164,6 +164,12 @@ class Moderation:
             raise ModerationUnavailable from error
         return RequestModeration(self, policy, model, admitted, jobs)
 
+    def names(self) -> list[str]:
+        """Return the names by which a policy can choose the rules, if there are some, and the served classifiers."""
+        listed = self.catalogue.listed(ALL_MODELS)
+        classifiers = [name for name, each in listed if each.recently_alive and any(self.rules.meaning(each.labels))]
+        return [RULES_MODEL, *classifiers] if self.rules.matchers else classifiers
+
     def find(self, name: str, access: ModelAccess = ALL_MODELS) -> ModelInfo | None:
         """Return the classifier with this name or alias; `None` if the name stands for the operator's rules.
 

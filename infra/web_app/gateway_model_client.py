@@ -193,6 +193,14 @@ class GatewayFleet:
         """Return the number of sequences that wait for a worker of `model`, over all gateways."""
         return self._gateway.queues.waiting(model)
 
+    def moderation_models(self) -> Sequence[str]:
+        """Return the names by which the checks of a project's texts choose a served classifier or the rules."""
+        return self._gateway.moderation.names()
+
+    def moderation_categories(self) -> Sequence[str]:
+        """Return OpenAI's categories of moderation, then those of the operator's rules."""
+        return self._gateway.moderation.rules.categories
+
 
 def _is_ready(model: ModelInfo) -> bool:
     return model.alive and model.workers > 0

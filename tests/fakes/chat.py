@@ -57,7 +57,7 @@ PUBLIC_URL = "https://chat.example"
 
 
 class FakeFleet:
-    """One worker."""
+    """One worker, and rules of moderation with two categories."""
 
     def __init__(self) -> None:
         self.registry = ModelRegistry(lambda: 0.0)
@@ -71,6 +71,12 @@ class FakeFleet:
 
     def queued(self, model: str) -> int:
         return 3
+
+    def moderation_models(self) -> Sequence[str]:
+        return ["moderation-rules"]
+
+    def moderation_categories(self) -> Sequence[str]:
+        return ["hate", "violence"]
 
 
 async def parse_in_process(file: BinaryIO, request: ImportRequest) -> AsyncIterator[Frame]:

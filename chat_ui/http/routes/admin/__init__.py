@@ -2,8 +2,18 @@
 
 from fastapi import APIRouter
 
-from chat_ui.http.routes.admin import audit, billing, installation, keys, model_access, projects, rate_limits, workers
+from chat_ui.http.routes.admin import (
+    audit,
+    billing,
+    installation,
+    keys,
+    model_access,
+    moderation,
+    projects,
+    rate_limits,
+    workers,
+)
 
 router = APIRouter(prefix="/admin")
-for _each in (projects, keys, model_access, billing, installation, rate_limits, workers, audit):
+for _each in (projects, keys, model_access, moderation, billing, installation, rate_limits, workers, audit):
     router.include_router(_each.router)

@@ -212,6 +212,32 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/admin/moderation": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List Moderation
+         * @description List the checks of projects in use, and the models and categories to choose from.
+         *
+         *     Route: `GET /api/admin/moderation`.
+         */
+        readonly get: operations["list_moderation_api_admin_moderation_get"];
+        readonly put?: never;
+        /**
+         * Set Moderation
+         * @description Set or end the checks of a project's prompts and answers, within five seconds (`POST /api/admin/moderation`).
+         */
+        readonly post: operations["set_moderation_api_admin_moderation_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/admin/organisations": {
         readonly parameters: {
             readonly query?: never;
@@ -2533,6 +2559,52 @@ export interface components {
             readonly top_p: number | null;
         };
         /**
+         * ModerationBody
+         * @description The checks of a project; without a model nothing is checked.
+         */
+        readonly ModerationBody: {
+            /**
+             * Answers
+             * @default true
+             */
+            readonly answers?: boolean;
+            /**
+             * Categories
+             * @default null
+             */
+            readonly categories?: readonly string[] | null;
+            /**
+             * Model
+             * @default null
+             */
+            readonly model?: string | null;
+            /** Project */
+            readonly project: string;
+            /**
+             * Prompts
+             * @default true
+             */
+            readonly prompts?: boolean;
+        };
+        /**
+         * ModerationSettings
+         * @description The checks of the organisation's projects in use, and what checks can be made of.
+         */
+        readonly ModerationSettings: {
+            /**
+             * Categories
+             * @description Categories that can be found.
+             */
+            readonly categories: readonly string[];
+            /**
+             * Models
+             * @description Names of the classifiers that are served, and of the operator's rules.
+             */
+            readonly models: readonly string[];
+            /** Projects */
+            readonly projects: readonly components["schemas"]["ProjectModeration"][];
+        };
+        /**
          * Named
          * @description An organisation or a project.
          */
@@ -2925,6 +2997,36 @@ export interface components {
         readonly ProjectList: {
             /** Projects */
             readonly projects: readonly components["schemas"]["Project"][];
+        };
+        /**
+         * ProjectModeration
+         * @description What is checked of a project's requests, by which model, and which categories block.
+         */
+        readonly ProjectModeration: {
+            /** Answers */
+            readonly answers: boolean;
+            /**
+             * Categories
+             * @description Categories that block; `null`: every category.
+             */
+            readonly categories: readonly string[] | null;
+            /**
+             * Model
+             * @description Name of the moderation model; `null`: nothing is checked.
+             */
+            readonly model: string | null;
+            /**
+             * Name
+             * @description Name of the project.
+             */
+            readonly name: string;
+            /**
+             * Project
+             * @description Id of the project.
+             */
+            readonly project: string;
+            /** Prompts */
+            readonly prompts: boolean;
         };
         /**
          * ProviderOptions
@@ -4013,6 +4115,86 @@ export interface operations {
                 };
                 content: {
                     readonly "application/json": components["schemas"]["ModelAccess"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly list_moderation_api_admin_moderation_get: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ModerationSettings"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly set_moderation_api_admin_moderation_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["ModerationBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ModerationSettings"];
                 };
             };
             /** @description The request is invalid or not permitted */

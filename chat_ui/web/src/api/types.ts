@@ -16,6 +16,7 @@ export type Invitation = Schemas["Invitation"];
 export type Project = Schemas["Project"];
 export type Key = Schemas["Key"];
 export type NewKey = Schemas["NewKey"];
+export type ProjectModeration = Schemas["ProjectModeration"];
 export type ModelPolicy = Schemas["ModelPolicy"];
 export type BudgetRow = Schemas["BudgetRow"];
 export type Batch = Schemas["Batch"];

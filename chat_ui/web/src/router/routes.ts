@@ -5,6 +5,7 @@ export const ADMIN_SECTIONS = [
   "projects",
   "keys",
   "access",
+  "moderation",
   "budgets",
   "limits",
   "prices",

@@ -9,6 +9,7 @@ const adminTitles: Record<AdminSection, string> = {
   projects: "Projects",
   keys: "API keys",
   access: "Model access",
+  moderation: "Moderation",
   budgets: "Budgets and credit",
   limits: "Limits",
   prices: "Prices",
@@ -63,6 +64,9 @@ const detailNames: Readonly<Record<string, string>> = {
   format: "format",
   by: "by",
   second_factor: "second factor",
+  categories: "categories",
+  prompts: "prompts",
+  answers: "answers",
 };
 
 /** Texts of audit log events, by event name. */

@@ -6,6 +6,7 @@ import { chat } from "./chat";
 import { history } from "./history";
 import { limits } from "./limits";
 import { modelAccess } from "./model_access";
+import { moderation } from "./moderation";
 import { shell } from "./shell";
 import { steps } from "./steps";
 import { usage } from "./usage";
@@ -22,6 +23,7 @@ export const en = {
   ...admin,
   ...limits,
   ...modelAccess,
+  ...moderation,
 };
 
 export type Messages = typeof en;

@@ -9,6 +9,7 @@ export const admin: typeof english = {
     projects: "Projekty",
     keys: "Klucze API",
     access: "Dostęp do modeli",
+    moderation: "Moderacja",
     budgets: "Budżety i środki",
     limits: "Limity",
     prices: "Ceny",
@@ -48,6 +49,9 @@ export const admin: typeof english = {
     format: "format",
     by: "przez",
     second_factor: "drugi składnik",
+    categories: "kategorie",
+    prompts: "pytania",
+    answers: "odpowiedzi",
   },
   events: {
     "organization.created": "Utworzono organizację",

@@ -7,6 +7,7 @@ import { chat } from "./chat";
 import { history } from "./history";
 import { limits } from "./limits";
 import { modelAccess } from "./model_access";
+import { moderation } from "./moderation";
 import { shell } from "./shell";
 import { steps } from "./steps";
 import { usage } from "./usage";
@@ -23,4 +24,5 @@ export const pl: Messages = {
   ...admin,
   ...limits,
   ...modelAccess,
+  ...moderation,
 };
