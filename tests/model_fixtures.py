@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 MODELS = Path(__file__).parent.parent / ".headrace" / "models"
+EMBEDDING_MODEL = Path(os.environ.get("HEADRACE_TEST_EMBEDDING_MODEL") or MODELS / "all-minilm-l6-v2")
 
 
 @pytest.fixture(scope="session")
@@ -25,9 +26,8 @@ def model_file() -> Path:
 @pytest.fixture(scope="session")
 def embedding_folder() -> Path:
     """MiniLM's folder: `HEADRACE_TEST_EMBEDDING_MODEL`, or what `make setup-dev` fetched. Must be there in CI."""
-    path = Path(os.environ.get("HEADRACE_TEST_EMBEDDING_MODEL") or MODELS / "all-minilm-l6-v2")
-    if (path / "model.safetensors").is_file():
-        return path
+    if (EMBEDDING_MODEL / "model.safetensors").is_file():
+        return EMBEDDING_MODEL
     if os.environ.get("CI"):
         pytest.fail("no embedding model")
     pytest.skip("no embedding model")

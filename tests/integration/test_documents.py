@@ -1,25 +1,23 @@
-"""Vector stores over RabbitMQ with a real embedding model, and imports while gateways are killed."""
+"""Vector stores over RabbitMQ with a real embedding model: what is found, and what a deletion leaves."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import bson
 import openai
 import pytest
 
-from auth_billing.audit.auditor import Auditor
 from auth_billing.development_account import ORGANISATION
 from auth_billing.keys.key_issuance import KeySpec, issue
 from auth_billing.store.api_keys import MongoApiKeyStore
-from auth_billing.store.audit import MongoAuditStore
 from inference_worker.__main__ import serve
 from inference_worker.settings import WorkerSettings
-from stored_objects.vector_stores.passages import BLOCK_PASSAGES
 from tests.chaos.installed import skip_unless_installed
 from tests.chaos.stack import Size, Stack, running
 from tests.documents.parsing.files import Text, docx, pdf
@@ -27,8 +25,8 @@ from tests.documents.parsing.files import Text, docx, pdf
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.store, pytest.mark.model, pytest.mark.timeout(400)]
 
 EMBEDDER = "minilm"
-FILES, NOTES = 24, 100
-"""Number of files of the import whose gateways are killed, and of the paragraphs of each."""
+SECRET = "qzxvogram"
+"""A word that is nowhere but in the file that is deleted."""
 LEASE = "Umowa najmu. Czynsz wynosi 700 euro i jest płatny do dziesiątego dnia każdego miesiąca. Kaucja to 1400 euro."
 KINDS: list[tuple[str, bytes]] = [
     ("bikes.md", b"# Bicycles\n\n## Brakes\n\nDisc brakes stop a bicycle in the rain. Replace the pads every year.\n"),
@@ -66,16 +64,6 @@ async def with_embedder(stack: Stack, folder: Path) -> AsyncIterator[None]:
 def client_of(stack: Stack, gateway: str, key: str = "") -> openai.AsyncOpenAI:
     url = f"http://127.0.0.1:{stack.ports[gateway]}/v1"
     return openai.AsyncOpenAI(base_url=url, api_key=key or stack.key, max_retries=20, timeout=60)
-
-
-async def imported(client: openai.AsyncOpenAI, store: str, *, at_least: int | None = None) -> Any:
-    """Wait until the imports of a vector store have ended, or so many of them."""
-    async with asyncio.timeout(200):
-        while True:
-            found = await client.vector_stores.retrieve(store)
-            if found.status != "in_progress" or (at_least is not None and found.file_counts.completed >= at_least):
-                return found
-            await asyncio.sleep(0.1)
 
 
 async def best(client: openai.AsyncOpenAI, store: str, query: str) -> str:
@@ -133,54 +121,49 @@ async def errors_of(client: openai.AsyncOpenAI, store: str) -> list[Any]:
     return [each.last_error async for each in client.vector_stores.files.list(store, filter="failed")]
 
 
-async def test_an_import_survives_killed_gateways_and_is_billed_once(embedding_folder: Path) -> None:
+async def test_a_deleted_file_is_gone_from_searches_store_indexes_and_blobs_within_a_minute(
+    embedding_folder: Path,
+) -> None:
     skip_unless_installed()
     async with (
         running(Size(gateways=2, workers=1)) as stack,
         with_embedder(stack, embedding_folder),
-        client_of(stack, stack.gateways[0]) as first,
-        client_of(stack, stack.gateways[1]) as second,
+        client_of(stack, stack.gateways[0]) as client,
+        client_of(stack, stack.gateways[1]) as other,
     ):
-        ids = [
-            (await first.files.create(file=(f"{number}.md", notes(number)), purpose="assistants")).id
-            for number in range(FILES)
-        ]
-        store = await first.vector_stores.create(name="notes")
-        await first.vector_stores.file_batches.create(store.id, file_ids=ids)
-        for completed, gateway, client in ((2, 0, second), (8, 1, first)):
-            seen = await imported(client, store.id, at_least=completed)
-            assert seen.status == "in_progress", "the import ended before its gateway was killed"
-            process = stack.process(stack.gateways[gateway])
-            assert process is not None
-            process.kill()
-        done = await imported(first, store.id)
-        assert (done.file_counts.completed, done.file_counts.failed) == (FILES, 0), await errors_of(first, store.id)
-        found = await second.vector_stores.search(store.id, query="item 17034", max_num_results=50)
-        assert found.data[0].filename == "17.md"
-        texts = [each.content[0].text for each in found.data]
-        assert len(set(texts)) == len(texts), "a passage is there twice"
-        blocks = 0
-        for id in ids:
-            passages = (await first.vector_stores.files.content(id, vector_store_id=store.id)).data
-            assert sum(f"item {ids.index(id)}{note:03}" in str(passages) for note in range(NOTES)) == NOTES
-            blocks += -(-len(passages) // BLOCK_PASSAGES)
-        billed = await embedded_tokens(stack, blocks + 1)
-        assert len(billed) == blocks + 1  # and the query
-        assert (await Auditor(MongoAuditStore(stack.access.connection), pause=0.5).audit()).differences == []
+        store = (await client.vector_stores.create(name="shelf")).id
+        text = "\n\n".join(f"The {SECRET} is kept in room {number}." for number in range(200))
+        secret, kept = ("secret.txt", text.encode()), ("kept.md", KINDS[0][1])
+        batch = await client.vector_stores.file_batches.upload_and_poll(store, files=[secret, kept])
+        assert batch.file_counts.completed == 2
+        for reader in (client, other):
+            assert await best(reader, store, SECRET) == "secret.txt"
+        assert {each.split(":")[0] for each in await traces(stack)} == {"passage_blocks", "blobs", "search"}
+        (file,) = [each.id async for each in client.files.list() if each.filename == "secret.txt"]
+        await client.files.delete(file)
+        for reader in (client, other):
+            found = await reader.vector_stores.search(store, query=SECRET)
+            assert [each.filename for each in found.data] == ["kept.md"]
+            with pytest.raises(openai.NotFoundError):
+                await reader.vector_stores.files.content(file, vector_store_id=store)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(60):
+                while await traces(stack):
+                    await asyncio.sleep(0.5)
+        assert await traces(stack) == []
+        assert await stack.access.connection.durable("passage_blocks").count_documents({}) == 1
+        async for record in stack.access.connection.durable("idempotency").find():
+            assert record["answer"]["body"] is None, "an answer with vectors is kept"
 
 
-def notes(number: int) -> bytes:
-    text = "This item is in the room at the end of the corridor, on the second shelf from above, near the window. " * 3
-    return "\n\n".join(f"About item {number}{note:03}. {text}" for note in range(NOTES)).encode()
-
-
-async def embedded_tokens(stack: Stack, jobs: int) -> list[int]:
-    """The tokens of the embedding jobs that were billed, once nothing is held and there are as many of them."""
-    collection = stack.access.connection.durable("jobs")
-    async with asyncio.timeout(120):
-        while True:
-            held = await collection.count_documents({"state": {"$ne": "settled"}})
-            found = await collection.find({"final.prompt_tokens": {"$gt": 0}}).to_list(None)
-            if not held and len(found) >= jobs:
-                return [each["final"]["prompt_tokens"] for each in found]
-            await asyncio.sleep(0.5)
+async def traces(stack: Stack) -> list[str]:
+    """Return where the secret's text is in the store, in the gateways' indexes or among the blobs."""
+    secret, found = SECRET.encode(), []
+    database = stack.access.connection.durable("jobs").raw.database
+    for name in await database.list_collection_names():
+        documents = await database[name].find().to_list(None)
+        found += [f"{name}: {each['_id']}" for each in documents if secret in bson.encode(each)]
+    for folder in ("blobs", "search"):
+        files = [each for each in (stack.home / folder).rglob("*") if each.is_file()]
+        found += [f"{folder}: {each.name}" for each in files if secret in each.read_bytes()]
+    return found
