@@ -51,7 +51,13 @@ from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream, SharedEventStream
 from gateway.http.tokenisation import count_prompt_tokens
 from gateway.jobs.image_generation import check_image_tool, drawing
-from gateway.openai.responses.compaction import CompactedResponse, Compaction, CompactionRequest
+from gateway.openai.responses.compaction import (
+    MAX_SUMMARY_TOKENS,
+    CompactedResponse,
+    Compaction,
+    CompactionRequest,
+    whole_sentences,
+)
 from gateway.openai.responses.queries import InputItemQuery, ResponseQuery
 from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
 from gateway.openai.responses.response import (
@@ -148,12 +154,17 @@ async def compact_response(request: Request, authorised: AuthorisedCompaction) -
         given = await read_input(gateway, caller, body)
         compaction = Compaction(given.items)
         admitted, job = await admit_chat(request, gateway, caller, compaction.summary_request(body))
+        most = min(gateway.settings.default_max_tokens, MAX_SUMMARY_TOKENS)
+        sampling = msgspec.structs.replace(job.sampling, default_max_tokens=most)
+        job = msgspec.structs.replace(job, sampling=sampling)
         async with submit(request, gateway, admitted, [job], streamed=False) as generation:
             (summary,) = await collect(generation)
             usage = response_usage(generation.usage, generation.parts)
     if not (text := "".join(summary.text).strip()):
         raise InvalidRequest("The model wrote no summary of this context.", param="model", code="compaction_failed")
-    if summary.finish_reason != "stop":
+    if summary.finish_reason == "length":
+        text = whole_sentences(text)
+    if not text or summary.finish_reason not in ("stop", "length"):
         message = f"The summary of this context is not whole: it ended with the reason '{summary.finish_reason}'."
         raise InvalidRequest(message, param="model", code="compaction_failed")
     response_id = f"resp_{uuid.uuid4().hex}"

@@ -7,6 +7,7 @@ messages at its end, which are not answered yet, are kept as they are. Source: `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -22,12 +23,17 @@ from gateway.openai.responses.stored_items import to_stored, without_ids
 from gateway.openai.responses.translation import to_chat
 from stored_objects.responses.responses import Item, item_id
 
+MAX_SUMMARY_TOKENS = 2048
+"""Most tokens of a summary. Small models would often write until their context is full, and repeat themselves."""
 PROMPT = (
     "Write a summary of our conversation so far, from which you will continue it without its text. Keep my goals and "
     "wishes, decisions, facts, names, numbers, code, results of tools, and what is still to be done. "
     "Write only the summary."
 )
 """User's message after a context that asks the model for its summary."""
+
+
+_SENTENCE_END = re.compile(r"""[.!?…。！？]["'”’)\]]*(?=\s|$)|\n""")
 
 
 class CompactionRequest(ContextFields):
@@ -90,6 +96,12 @@ class Compaction:
         id = item_id("cmp", response_id, len(kept))
         summary: Item = {"type": "compaction", "id": id, "encrypted_content": encrypted_summary}
         return [*kept[: len(before)], summary, *kept[len(before) :]]
+
+
+def whole_sentences(text: str) -> str:
+    """Return a summary that was cut off, up to the end of its last whole sentence or line; "" without one."""
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    return text[: ends[-1]].strip() if ends else ""
 
 
 def _has_role(item: InputItem, *roles: str) -> bool:

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from auth_billing.access.principal import Principal
-from gateway.openai.responses.compaction import PROMPT
+from gateway.openai.responses.compaction import MAX_SUMMARY_TOKENS, PROMPT
 from gateway.openai.responses.encrypted_items import SUMMARY_REQUEST
 from router.messages import ChatPrompt, Outcome
 from tests.fakes.scripted_worker import count, say
@@ -136,7 +136,15 @@ async def test_a_compacted_context_takes_the_place_of_the_context(serve: Serve) 
     assert refused.value.code == "invalid_encrypted_content"
 
 
-async def test_a_context_is_not_replaced_by_a_summary_that_was_cut_off(serve: Serve) -> None:
+async def test_a_summary_is_limited_and_ends_with_its_last_whole_sentence(set_stage: SetStage) -> None:
+    stage = await set_stage(answer({"text": "Ada asked. "}, {"text": "She wan"}, finish="length"))
+    compacted = (await stage.client.post("/v1/responses/compact", json={"model": MODEL, "input": "hi"})).json()
+    assert stage.worker.jobs[0].sampling.default_max_tokens == MAX_SUMMARY_TOKENS
+    await respond(stage, compacted["output"])
+    assert messages(stage)[1] == {"role": "assistant", "content": "Ada asked."}
+
+
+async def test_a_context_is_not_replaced_by_a_summary_without_a_whole_sentence(serve: Serve) -> None:
     server = await serve(count)
     with pytest.raises(openai.BadRequestError, match="'length'") as refused:
         await server.client.responses.compact(model=MODEL, input="hi")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.openai.responses.compaction import PROMPT, Compaction, CompactionRequest
+from gateway.openai.responses.compaction import PROMPT, Compaction, CompactionRequest, whole_sentences
 from gateway.openai.responses.translation import input_items
 
 ID = f"resp_{7:032x}"
@@ -42,6 +42,21 @@ def output(*given: dict[str, Any]) -> list[str]:
 )
 def test_first_instructions_and_last_questions_are_kept(given: tuple[dict[str, Any], ...], expected: list[str]) -> None:
     assert output(*given) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("Ada asked. She wan", "Ada asked."),
+        ('She said "Yes." Then (no', 'She said "Yes."'),
+        ("- goals: 1.5 million\n- na", "- goals: 1.5 million"),
+        ("Łódź? Tak! I co", "Łódź? Tak!"),
+        ("Ada asked.", "Ada asked."),
+        ("0 1 2 3.5", ""),
+    ],
+)
+def test_a_summary_that_was_cut_off_ends_with_its_last_whole_sentence(text: str, whole: str) -> None:
+    assert whole_sentences(text) == whole
 
 
 def test_the_model_is_asked_for_a_summary_of_what_is_not_kept() -> None:
