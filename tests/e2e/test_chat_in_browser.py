@@ -39,7 +39,7 @@ REPEATING = 0.8
 """A repetition penalty with which the model repeats itself, so that its answer ends only when stopped."""
 PHONE: ViewportSize = {"width": 390, "height": 844}
 FORMULAS = {"-2+3": "+1-1", "@SUM(1+1)": "=1+1", "+cmd|' /C calc'!A0": "@A1", "=HYPERLINK('http://x')": "-1"}
-SECTIONS = ("people", "projects", "keys", "budgets", "limits", "prices", "models", "usage", "audit")
+SECTIONS = ("people", "projects", "keys", "moderation", "budgets", "limits", "prices", "models", "usage", "audit")
 
 
 async def picture(page: Page, name: str, *, as_it_is: bool = False) -> None:
