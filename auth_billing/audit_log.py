@@ -66,6 +66,8 @@ class Event(StrEnum):
     LOGOUT_SUCCEEDED = "logout.succeeded"
     IDENTITY_CONNECTED = "identity.connected"
     IDENTITY_DISCONNECTED = "identity.disconnected"
+    VECTOR_STORE_SHARED = "vector_store.shared"
+    VECTOR_STORE_UNSHARED = "vector_store.unshared"
     USAGE_EXPORTED = "usage.exported"
 
 

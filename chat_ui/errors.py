@@ -80,6 +80,18 @@ class FilesUnavailable(ChatError):
     """The folder or bucket that images and files are stored in can't be reached."""
 
 
+class NoEmbedder(ChatError):
+    """No embedding model is served that the person may use, or not the one of the collection."""
+
+
+class NoSuchMember(ChatError):
+    """No member of the organisation has this e-mail address."""
+
+
+class SearchRefused(ChatError):
+    """A search in documents failed; the message says why."""
+
+
 class AnswerRunning(ChatError):
     """The answer is still being written, so no question can follow that answer yet."""
 
@@ -152,6 +164,11 @@ TABLE: Mapping[type[Exception], ErrorResponse] = {
     ConversationFull: ErrorResponse(409, "full"),
     StorageFull: ErrorResponse(409, "storage_full"),
     FilesUnavailable: ErrorResponse(503, "unavailable", _BUSY, retry_after=5),
+    NoEmbedder: ErrorResponse(
+        409, "no_embedding_model", "Documents can't be searched at the moment: no embedding model is running."
+    ),
+    NoSuchMember: ErrorResponse(404, "no_such_member", "No member of your organisation has this e-mail address."),
+    SearchRefused: ErrorResponse(409, "search_refused"),
     AnswerRunning: ErrorResponse(409, "answer_running", "This is being written. Stop it first, or wait for its end."),
     ImportRunning: ErrorResponse(409, "import_running", "Another file is being imported. Please wait for its end."),
     ImportTooCostly: ErrorResponse(400, "import_too_costly"),

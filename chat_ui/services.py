@@ -16,6 +16,7 @@ from auth_billing.people.reset_mails import ResetMails
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.admin_services import AdminServices
 from chat_ui.conversations import Conversations
+from chat_ui.document_search import DocumentSearch
 from chat_ui.generations.generations import Generations
 from chat_ui.generations.model_client import ModelClient
 from chat_ui.history.conversation_images import ConversationImages
@@ -25,6 +26,7 @@ from chat_ui.history.storage import StorageQuota
 from chat_ui.importing.importer import Importer
 from stored_objects.documents.project_batches import ProjectBatches
 from stored_objects.files import ProjectFiles
+from stored_objects.vector_stores.vector_stores import VectorStores
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,9 @@ class ChatServices:
     """Returns the principal that calls models for a signed-in user."""
     files: ProjectFiles
     batches: ProjectBatches
+    vector_stores: VectorStores
+    """The collections of documents that people upload and search."""
+    document_search: DocumentSearch
     blob_address: Callable[[str], str]
     """Returns the signed address of a blob, such as an image of a step, by its id."""
     oidc: OidcSignIn | None = None

@@ -13,6 +13,7 @@ from runtime.lifecycle import StartupError
 from stored_objects.blobs import Blobs
 from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
 from stored_objects.documents.quota import DocumentQuota
+from stored_objects.files import ProjectFiles
 from stored_objects.metrics import ObjectMetrics
 from stored_objects.objects import FileLimits, StoredObjects
 from stored_objects.quota import StorageQuotas
@@ -76,12 +77,12 @@ def stored_documents(settings: DocumentSettings, connection: StoreConnection, qu
     )
 
 
-def vector_stores(connection: StoreConnection, quota: DocumentQuota) -> VectorStores:
+def vector_stores(connection: StoreConnection, quota: DocumentQuota, objects: StoredObjects) -> VectorStores:
     """Create the service of the installation's vector stores, whose passages `quota` counts.
 
     Reads and writes nothing yet.
     """
-    return VectorStores(MongoVectorStores(connection), MongoPassages(connection), quota)
+    return VectorStores(MongoVectorStores(connection), MongoPassages(connection), quota, ProjectFiles(objects))
 
 
 async def prepare(objects: StoredObjects, connection: StoreConnection) -> None:

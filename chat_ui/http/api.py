@@ -21,6 +21,8 @@ from chat_ui.http.routes import (
     account,
     admin,
     batches,
+    collection_readers,
+    collections,
     conversations,
     events,
     export_import,
@@ -81,6 +83,8 @@ def app_with_routes() -> FastAPI:
         images,
         usage,
         batches,
+        collections,
+        collection_readers,
         admin,
     )
     for routes in parts:

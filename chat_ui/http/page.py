@@ -40,7 +40,7 @@ SECURITY_HEADERS = {
 }
 # First path segments of the page's client-side routes (`web/src/router/routes.ts`).
 CLIENT_ROUTES = frozenset(
-    {"c", "shared", "sign-in", "sign-up", "forgot-password", "account", "usage", "batches", "admin"}
+    {"c", "shared", "sign-in", "sign-up", "forgot-password", "account", "usage", "batches", "documents", "admin"}
 )
 # Vite puts a hash of the content into the name of every file in assets/, so such a file never changes.
 HASHED_FOLDER = "assets"

@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
+from documents.content import Passage
 from gateway.errors import InvalidRequest, ScopeMissing
 from gateway.http.file_transfers import project_of
 from gateway.http.gateway import Gateway
@@ -19,6 +20,7 @@ from gateway.openai.vector_stores import (
     FileBatchObject,
     FileStatus,
     LastError,
+    PassageContent,
     StaticChunking,
     VectorStoreExpiration,
     VectorStoreFileCreate,
@@ -29,8 +31,8 @@ from gateway.openai.vector_stores import (
 from gateway.openai.vector_stores import FileCounts as ShownCounts
 from gateway.vector_stores.embedder import chunking_for
 from router.model_registry import ModelInfo
-from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import BlobNotFound, DocumentNotFound
+from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.records import (
     FileBatch,
     FileCounts,
@@ -58,13 +60,27 @@ def check_embeds(caller: Principal) -> None:
 
 
 async def find_store(gateway: Gateway, caller: Principal, id: str) -> VectorStore:
-    """Return a vector store of the caller's project that may be searched and changed.
+    """Return a vector store that the caller may search.
 
     Raises:
-        DocumentNotFound: The project has no vector store with this id.
+        DocumentNotFound: There is none with this id, or the caller may not read it.
         InvalidRequest: It has expired.
     """
-    store = await gateway.vector_stores.find(ProjectOwner.of(caller), id)
+    return _live(await gateway.vector_stores.find(Reader.of(caller), id))
+
+
+async def find_store_to_change(gateway: Gateway, caller: Principal, id: str) -> VectorStore:
+    """Return a vector store that the caller may change.
+
+    Raises:
+        DocumentNotFound: There is none with this id, or the caller may not read it.
+        NotPermitted: The caller may read it, but not change it.
+        InvalidRequest: It has expired.
+    """
+    return _live(await gateway.vector_stores.find_to_change(Reader.of(caller), id))
+
+
+def _live(store: VectorStore) -> VectorStore:
     if is_expired(store):
         raise InvalidRequest("The vector store has expired.", param="vector_store_id", code="vector_store_expired")
     return store
@@ -178,6 +194,17 @@ def shown_file(file: VectorStoreFile) -> VectorStoreFileObject:
         warning=file.warning or None,
         chunking_strategy=ChunkingStrategy(type="static", static=sizes),
         attributes=file.attributes,
+    )
+
+
+def shown_passage(passage: Passage) -> PassageContent:
+    """Return a passage of a file as the API shows it."""
+    return PassageContent(
+        text=passage.text,
+        page=passage.page,
+        heading_path=list(passage.heading_path),
+        start=passage.start,
+        end=passage.end,
     )
 
 

@@ -348,11 +348,25 @@ class TextContent(ApiModel):
     text: str
 
 
+class PassageContent(TextContent):
+    """A passage of a file, with its place in the file as extensions."""
+
+    page: int | None
+    """An extension: the page or slide that the passage begins on, from 1; null in a format without pages."""
+    heading_path: list[str]
+    """An extension: the headings above the passage, the outermost first."""
+    start: int
+    """An extension: offset of the passage's first character in the text of the file."""
+    end: int
+    """An extension: offset after the passage's last character. A later part of a table has the table's header before
+    the text from `start` to `end`."""
+
+
 class FileContentPage(ApiModel):
     """The text of a file, passage by passage."""
 
     object: Literal["vector_store.file_content.page"] = "vector_store.file_content.page"
-    data: list[TextContent]
+    data: list[PassageContent]
     has_more: bool
     next_page: str | None
 
@@ -364,7 +378,9 @@ class SearchResult(ApiModel):
     filename: str
     score: float
     attributes: Attributes
-    content: list[TextContent]
+    content: list[PassageContent]
+    passage: int
+    """An extension: number of the passage in the file's content, from 0."""
 
 
 class SearchResultPage(ApiModel):

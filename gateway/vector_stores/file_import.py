@@ -20,7 +20,7 @@ import structlog
 from starlette.types import ASGIApp
 
 from auth_billing.access.principal import Principal
-from auth_billing.errors import InvalidApiKey, StoreUnavailable
+from auth_billing.errors import InvalidApiKey, NoSuchRecord, StoreUnavailable
 from documents.chunking import ChunkingOptions, divide
 from documents.content import NO_TEXT, Document, Passage
 from documents.errors import FileRefused, ParserUnavailable, UnsupportedFormat
@@ -31,7 +31,6 @@ from gateway.http.gateway import Gateway
 from gateway.openai.token_estimate import estimated_tokens
 from gateway.vector_stores.embedding import EmbeddingBusy, EmbeddingRefused, embed, keyed_requests
 from stored_objects.errors import BlobCorrupt, BlobNotFound, BlobsUnavailable, StorageQuotaExceeded
-from stored_objects.records import ObjectOwner
 from stored_objects.vector_stores.imports import ImportLost, PassagesBusy
 from stored_objects.vector_stores.passages import (
     BLOCK_PASSAGES,
@@ -124,9 +123,10 @@ class FileImport:
             await self._fail(ImportFailure("server_error", "The import failed by an error of the service."))
 
     async def _steps(self) -> None:
-        store = await self._gateway.vector_stores.records.find(self._file.owner, self._file.vector_store)
-        if store is None:
+        found = await self._gateway.vector_stores.records.find_any([self._file.vector_store])
+        if not found:
             raise ImportLost("the vector store was deleted")
+        (store,) = found
         principal = await self._principal()
         passages, digest, warning = await self._passages()
         dimension = self._dimension(store.embedder)
@@ -143,11 +143,17 @@ class FileImport:
         self._gateway.metrics.imported_files.labels("completed").inc()
 
     async def _principal(self) -> Principal:
-        """Return the rights of the API key that has attached the file, for requests that no client waits for."""
+        """Return the rights of the API key or person that added the file, for requests that no client waits for."""
+        file, accounts = self._file, self._gateway.authenticator
         try:
-            found = await self._gateway.authenticator.principal_of_key(self._file.key_id)
+            if file.person:
+                found = await accounts.principal_of_member(file.organisation, file.project, file.person)
+            else:
+                found = await accounts.principal_of_key(file.key_id)
         except InvalidApiKey as error:
             raise _Failed("server_error", "The API key that has attached the file was revoked.") from error
+        except NoSuchRecord as error:
+            raise _Failed("server_error", "The person who uploaded the file is no member any more.") from error
         return replace(found, in_background=True)
 
     def _dimension(self, embedder: str) -> int:
@@ -159,10 +165,9 @@ class FileImport:
 
     async def _passages(self) -> tuple[list[Passage], str, str]:
         """Read and cut the file; return its passages, the SHA-256 of its content, and what could not be read of it."""
-        owner = ObjectOwner.of_project(self._file.organisation, self._file.project)
         with tempfile.TemporaryFile() as file:
             try:
-                stored = await self._gateway.files.find(owner, self._file.file)
+                stored = await self._gateway.files.find(self._file.content_owner, self._file.file)
                 if stored.size > MAX_FILE_BYTES:
                     raise _Failed("invalid_file", f"The file is larger than {MAX_FILE_BYTES // 2**20} MiB.")
                 digest = hashlib.sha256()

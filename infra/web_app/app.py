@@ -56,7 +56,7 @@ def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings)
     news, registry = invalidation_publisher(bus), CollectorRegistry()
     objects = stored_objects(environment.load(BlobSettings), access.connection, access.home.path, registry)
     documents = stored_documents(environment.load(DocumentSettings), access.connection, objects.quotas)
-    stores = vector_stores(access.connection, documents.quota)
+    stores = vector_stores(access.connection, documents.quota, objects)
     services = GatewayServices(
         bus,
         access.authenticator(),
@@ -75,7 +75,7 @@ def create_web_app(access: AccountServices, bus: Bus, settings: GatewaySettings)
     )
     app = create_app(services, settings)
     settings_of_chat, oidc = environment.load(ChatSettings), environment.load(OidcSettings)
-    chat = chat_services.chat(access, app.state.gateway, settings_of_chat, oidc, news)
+    chat = chat_services.chat(access, app, settings_of_chat, oidc, news)
     _add_chat(app, chat)
     with_chat = _with_chat(app.router.lifespan_context, access, chat, oidc)
     app.router.lifespan_context = _with_objects(with_chat, access, objects)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from fastapi import FastAPI
+
 from auth_billing.access.principal import Principal
 from auth_billing.audit_log import AuditLog
 from auth_billing.authenticator import Authenticator
@@ -41,6 +43,7 @@ from gateway.http.gateway import Gateway
 from infra.accounts import sign_in_services
 from infra.accounts.account_services import AccountServices
 from infra.web_app import oidc_services
+from infra.web_app.gateway_document_search import GatewayDocumentSearch
 from infra.web_app.gateway_model_client import GatewayFleet, GatewayModelClient
 from router.messages import KeySet
 from runtime.lifecycle import StartupError
@@ -48,16 +51,19 @@ from runtime.lifecycle import StartupError
 
 def chat(
     access: AccountServices,
-    gateway: Gateway,
+    app: FastAPI,
     settings: ChatSettings,
     oidc: OidcSettings,
     announce: Callable[[KeySet], None],
 ) -> ChatServices:
     """Create the services behind the chat's HTTP API; they call `announce` to notify gateways of changed keys.
 
+    `app`: the gateway's application, in whose process models are called.
+
     Raises:
         StartupError: the session signing keys are unusable, or a setting is.
     """
+    gateway: Gateway = app.state.gateway
     connection = access.connection
     passwords = oidc.oidc_password_sign_in or not oidc.oidc_issuer
     browsers = sign_in_services.browser_access(access, settings, announce, password_sign_in=passwords)
@@ -115,6 +121,8 @@ def chat(
         principal=gateway.authenticator.principal_of,
         files=gateway.files,
         batches=gateway.batches,
+        vector_stores=gateway.vector_stores,
+        document_search=GatewayDocumentSearch(gateway, app),
         blob_address=gateway.addresses.address,
         oidc=oidc_services.oidc_sign_in(access, browsers, oidc, settings.public_url),
     )

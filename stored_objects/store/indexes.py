@@ -35,7 +35,7 @@ async def create_indexes(connection: StoreConnection) -> None:
 
 async def _create_vector_store_indexes(connection: StoreConnection) -> None:
     collection = connection.durable(vector_stores.STORES)
-    await collection.create_index([("organisation", 1), ("project", 1), ("created", 1), ("_id", 1)])
+    await collection.create_index([("organisation", 1), ("readers", 1), ("created", 1), ("_id", 1)])
     await collection.create_index([("expires", 1)])
     collection = connection.durable(vector_stores.FILES)
     await collection.create_index([("vector_store", 1), ("created", 1), ("_id", 1)])

@@ -1,6 +1,6 @@
 """Keeps vector stores, their batches and files in MongoDB, in a collection each.
 
-vector_stores       {_id: id, organisation, project, created, metadata: [[key, value], ...], expires, change, ...}
+vector_stores       {_id: id, organisation, readers: [mark, ...], created, metadata: [[key, value], ...], expires, ...}
 vector_store_files  {_id: "vector store/file", vector_store, file, state, attributes: [[key, value], ...], ...}
 vector_store_batches  {_id: id, vector_store, organisation, project, created, cancelled}
 """
@@ -19,6 +19,7 @@ from auth_billing.store.documents import from_document, to_document
 from stored_objects.documents.records import ProjectOwner
 from stored_objects.records import RECORD_BYTES, is_project, project_id
 from stored_objects.store.documents import owned_by
+from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.records import (
     NEVER,
     UNNUMBERED,
@@ -44,7 +45,7 @@ _LIVE = {"state": {"$ne": FileState.DELETED.value}}
 
 
 class MongoVectorStores:
-    """MongoDB implementation of `vector_stores.records.VectorStoreStore`. Writes are journaled."""
+    """MongoDB implementation of `vector_stores.record_store.VectorStoreStore`. Writes are journaled."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._stores = connection.durable(STORES)
@@ -53,17 +54,28 @@ class MongoVectorStores:
 
     async def insert(self, record: VectorStore) -> None:
         """Insert a new vector store into MongoDB, unless it is there."""
-        await self._stores.insert_if_absent(
-            {**to_document(record, metadata=_pairs(record.metadata)), "record_size": record.record_size}
-        )
+        added = {"readers": record.readers, "record_size": record.record_size}
+        document = to_document(record, metadata=_pairs(record.metadata)) | added
+        del document["shared_with"]
+        await self._stores.insert_if_absent(document)
 
-    async def find(self, owner: ProjectOwner, id: str) -> VectorStore | None:
-        """Read one vector store of `owner` from MongoDB; `None` if there is none with this id."""
-        return await self._stores.find_record(_store, {"_id": id, **owned_by(owner)})
+    async def find(self, reader: Reader, id: str) -> VectorStore | None:
+        """Read one vector store that `reader` may read from MongoDB; `None` if there is none with this id."""
+        return await self._stores.find_record(_store, {"_id": id, **_readable(reader)})
 
-    async def page(self, owner: ProjectOwner, query: PageQuery) -> list[VectorStore]:
-        """Read a page of the vector stores of `owner` from MongoDB."""
-        return [_store(each) for each in await _page(self._stores, owned_by(owner), query)]
+    async def page(self, reader: Reader, query: PageQuery) -> list[VectorStore]:
+        """Read a page of the vector stores that `reader` may read from MongoDB."""
+        return [_store(each) for each in await _page(self._stores, _readable(reader), query)]
+
+    async def share(self, id: str, mark: str) -> bool:
+        """Add `mark` to the readers of a vector store in MongoDB; return false if it is gone."""
+        return await self._stores.update_matching({"_id": id}, {"$addToSet": {"readers": mark}})
+
+    async def unshare(self, id: str, mark: str) -> None:
+        """Remove `mark` from the readers of a vector store in MongoDB, unless it is the owner's."""
+        found = await self._stores.find_record(_store, {"_id": id})
+        if found is not None and mark != found.owner_mark:
+            await self._stores.update_matching({"_id": id}, {"$pull": {"readers": mark}})
 
     async def update(self, record: VectorStore) -> VectorStore | None:
         """Store what clients may change of a vector store in MongoDB; return it as it was, `None` if it is gone."""
@@ -318,7 +330,12 @@ def _pairs(values: Mapping[str, AttributeValue]) -> list[list[AttributeValue]]:
 
 
 def _store(document: dict[str, Any]) -> VectorStore:
-    return from_document(VectorStore, document, metadata=dict(document["metadata"]))
+    found = from_document(VectorStore, document, metadata=dict(document["metadata"]))
+    return replace(found, shared_with=[each for each in document.get("readers", ()) if each != found.owner_mark])
+
+
+def _readable(reader: Reader) -> dict[str, Any]:
+    return {"organisation": reader.organisation, "readers": {"$in": reader.marks}}
 
 
 def _document(file: VectorStoreFile) -> dict[str, Any]:

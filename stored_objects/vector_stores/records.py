@@ -1,4 +1,4 @@
-"""Records of vector stores, their files and batches of files, and the interface of their store.
+"""Records of vector stores, their files and batches of files.
 
     VectorStore  1 ── n  VectorStoreFile  n ── 1  PassageSet (`stored_objects/vector_stores/passages.py`)
 
@@ -8,20 +8,19 @@ for the files whose number is higher than the one it is up to date with. A file 
 `UNNUMBERED` and its next revision, then numbered: an index that has read the vector store's number before it reads the
 files misses none of them, and applies one twice at most. A removed file stays as a tombstone (`DELETED`) for a time.
 
-Times are Unix seconds. Each method of the port raises `StoreUnavailable` when the store does not answer in time, and
-may be repeated then.
+Times are Unix seconds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Literal
 
 from stored_objects.documents.records import ProjectOwner
-from stored_objects.records import RECORD_BYTES
+from stored_objects.records import RECORD_BYTES, ObjectOwner
+from stored_objects.vector_stores.access import person_mark, project_mark
 
 STORE_PREFIX, BATCH_PREFIX = "vs_", "vsfb_"
 """Prefixes of the ids of vector stores and of batches of their files."""
@@ -88,10 +87,14 @@ class VectorStore:
     """Highest change number of its files."""
     forgotten: int = 0
     """Highest change number of a tombstone that was removed: an index that is less up to date must be built anew."""
+    person: str = ""
+    """Id of the person whose vector store it is; empty: it is the project's."""
+    shared_with: list[str] = field(default_factory=list)
+    """Marks of those who read the vector store beside its owner."""
 
     @property
     def owner(self) -> ProjectOwner:
-        """Owner of the vector store: its project."""
+        """Project of the vector store, which its files count for."""
         return ProjectOwner(self.organisation, self.project)
 
     @property
@@ -99,10 +102,20 @@ class VectorStore:
         """Bytes that count towards quotas for the vector store without its files."""
         return RECORD_BYTES + _size(self.name, *self.metadata, *self.metadata.values())
 
+    @property
+    def owner_mark(self) -> str:
+        """Mark of the person or the project whose vector store it is."""
+        return person_mark(self.person) if self.person else project_mark(self.project)
+
+    @property
+    def readers(self) -> list[str]:
+        """Marks of all who read the vector store."""
+        return [self.owner_mark, *self.shared_with]
+
 
 @dataclass(frozen=True)
 class VectorStoreFile:
-    """A file of a vector store, under import or imported; its content is the project's file with the id `file`."""
+    """A file of a vector store, under import or imported; its content is the file with the id `file`."""
 
     vector_store: str
     file: str
@@ -111,7 +124,9 @@ class VectorStoreFile:
     created: float
     chunking: Chunking
     key_id: str = ""
-    """Id of the API key that added the file and as which it is embedded."""
+    """Id of the API key that added the file and as which it is embedded; empty: a person uploaded it."""
+    person: str = ""
+    """Id of the person who uploaded the file for this vector store, in which its content is kept and deleted."""
     name: str = ""
     """File name, for people."""
     attributes: dict[str, AttributeValue] = field(default_factory=dict)
@@ -156,6 +171,11 @@ class VectorStoreFile:
     def owner(self) -> ProjectOwner:
         """Owner of the file: the project of its vector store."""
         return ProjectOwner(self.organisation, self.project)
+
+    @property
+    def content_owner(self) -> ObjectOwner:
+        """Owner of the file's content: the person who uploaded it for the vector store, else the project."""
+        return ObjectOwner(self.organisation, self.person) if self.person else self.owner.quota_owner
 
     @property
     def record_size(self) -> int:
@@ -211,6 +231,11 @@ class Place:
     """Id of the vector store, or the key of the file in it."""
 
 
+def place_of(record: VectorStore | VectorStoreFile) -> Place:
+    """Return the place of a vector store, or of a file in its vector store, in lists."""
+    return Place(record.created, record.id)
+
+
 @dataclass(frozen=True)
 class PageQuery:
     """Which page of a list to return: at most `limit` records in `order`, between two places of it.
@@ -227,167 +252,3 @@ class PageQuery:
     def is_backward(self) -> bool:
         """Whether the page is the one that ends before a place, instead of one that begins at a place."""
         return self.before is not None and self.after is None
-
-
-class VectorStoreStore(Protocol):
-    """Interface of the store of vector stores, their files and batches. Lookups for clients name the owner."""
-
-    async def insert(self, record: VectorStore) -> None:
-        """Insert a new vector store; repeatable."""
-        ...
-
-    async def find(self, owner: ProjectOwner, id: str) -> VectorStore | None:
-        """Return one vector store of `owner`, expired or not; `None` if there is none with this id."""
-        ...
-
-    async def page(self, owner: ProjectOwner, query: PageQuery) -> list[VectorStore]:
-        """Return a page of the vector stores of `owner`."""
-        ...
-
-    async def update(self, record: VectorStore) -> VectorStore | None:
-        """Store name, metadata, `last_active` and expiry of a vector store.
-
-        Return the vector store as it was; `None` if it is gone.
-        """
-        ...
-
-    async def remove(self, id: str) -> VectorStore | None:
-        """Remove the record of a vector store, of any owner, that has no files; return it, `None` if it is gone."""
-        ...
-
-    async def expired(self, now: float, limit: int) -> list[VectorStore]:
-        """Return up to `limit` vector stores of all owners that expired before `now`."""
-        ...
-
-    async def find_any(self, ids: Collection[str]) -> list[VectorStore]:
-        """Return the vector stores, of any owner, that have one of these ids."""
-        ...
-
-    async def counts(self, vector_stores: Collection[str]) -> dict[str, FileCounts]:
-        """Return the counts of files of each of these vector stores, by id."""
-        ...
-
-    async def batch_counts(self, batch: FileBatch) -> FileCounts:
-        """Return the counts of the files of one batch."""
-        ...
-
-    async def insert_batch(self, batch: FileBatch) -> None:
-        """Insert a batch of files; repeatable."""
-        ...
-
-    async def find_batch(self, owner: ProjectOwner, vector_store: str, id: str) -> FileBatch | None:
-        """Return one batch of files of a vector store of `owner`; `None` if there is none with this id."""
-        ...
-
-    async def cancel_batch(self, batch: FileBatch) -> None:
-        """Mark a batch, and its files that are in progress, as cancelled."""
-        ...
-
-    async def add_files(self, files: Sequence[VectorStoreFile]) -> int:
-        """Insert files in progress, at least one, of one vector store.
-
-        A file that is in the vector store already stays as it is, unless it ended without being completed and names no
-        passages: then its import begins again.
-
-        Return by how many bytes the sum of `record_size` has grown.
-        """
-        ...
-
-    async def find_files(self, vector_store: str, files: Collection[str]) -> list[VectorStoreFile]:
-        """Return those files and tombstones of a vector store that have one of the ids `files`, in any order."""
-        ...
-
-    async def of_file(self, owner: ProjectOwner, file: str) -> list[VectorStoreFile]:
-        """Return one file of `owner` as all vector stores have it, without tombstones."""
-        ...
-
-    async def find_file(self, owner: ProjectOwner, vector_store: str, file: str) -> VectorStoreFile | None:
-        """Return one file of a vector store of `owner`; `None` if it has none with this id or a tombstone."""
-        ...
-
-    async def page_files(
-        self, vector_store: str, query: PageQuery, *, state: FileState | None = None, batch: str | None = None
-    ) -> list[VectorStoreFile]:
-        """Return a page of the files of a vector store, or of a batch of it, in one or in any state."""
-        ...
-
-    async def expired_files(self, now: float, limit: int) -> list[VectorStoreFile]:
-        """Return up to `limit` files of all vector stores that expired before `now`."""
-        ...
-
-    async def set_attributes(self, file: VectorStoreFile, attributes: Mapping[str, AttributeValue]) -> bool:
-        """Replace the attributes of a file, unnumbered; return false, without a change, if it has another revision."""
-        ...
-
-    async def delete_file(self, file: VectorStoreFile, now: float) -> VectorStoreFile | None:
-        """Make a tombstone of a file in any revision, unnumbered, which names its passages until they are released.
-
-        Return the file as it was; `None` if it is a tombstone or gone.
-        """
-        ...
-
-    async def release_passages(self, file: VectorStoreFile) -> bool:
-        """Remove id and size of the passages from a file that does not need them; return false if it names others."""
-        ...
-
-    async def claim(
-        self, runner: str, now: float, lease: float, passed_over: Collection[str] = ()
-    ) -> VectorStoreFile | None:
-        """Give one file in progress without a live lease to `runner` until the time `lease`, the oldest first.
-
-        Return it; `None` if there is none but of the organisations `passed_over`.
-        """
-        ...
-
-    async def renew(self, file: VectorStoreFile, lease: float) -> bool:
-        """Set the end of the lease of `file.runner`; return false if it has lost it or the file is not in progress.
-
-        A time in the past gives the file back to other processes.
-        """
-        ...
-
-    async def set_passages(self, file: VectorStoreFile, passages: str, size: int) -> bool:
-        """Store the id and the counted size of the passages of a file whose lease `file.runner` holds.
-
-        Return false, without a change, if it has lost the lease or the file is not in progress.
-        """
-        ...
-
-    async def complete(self, file: VectorStoreFile, warning: str = "") -> bool:
-        """Complete, unnumbered, a file in progress whose lease `file.runner` holds; return false for any other."""
-        ...
-
-    async def fail(self, file: VectorStoreFile, failure: ImportFailure) -> bool:
-        """Fail a file in progress whose lease `file.runner` holds; return false for any other."""
-        ...
-
-    async def changed_files(self, vector_store: str, since: int) -> list[VectorStoreFile]:
-        """Return all files and tombstones of a vector store whose change number is higher than `since`."""
-        ...
-
-    async def unnumbered(self, limit: int) -> list[VectorStoreFile]:
-        """Return up to `limit` files and tombstones of all vector stores whose last change has no number."""
-        ...
-
-    async def number(self, file: VectorStoreFile) -> None:
-        """Give the last change of a file its vector store's next number, unless it has another revision meanwhile."""
-        ...
-
-    async def unreleased(self, limit: int) -> list[VectorStoreFile]:
-        """Return up to `limit` files of all vector stores that name passages that they do not need any more.
-
-        These are tombstones, and failed and cancelled files.
-        """
-        ...
-
-    async def forget(self, deleted_before: float, limit: int) -> int:
-        """Remove up to `limit` numbered tombstones made before a time, which name no passages; return their number."""
-        ...
-
-    async def remove_remains(self, vector_store: str) -> int:
-        """Remove all tombstones and batches of a vector store that is being deleted; return the number of batches."""
-        ...
-
-    async def stored_bytes(self, organisation: str, requester: str | None) -> int:
-        """Return the bytes that count for an owner's records here, or (`requester` is `None`) an organisation's."""
-        ...

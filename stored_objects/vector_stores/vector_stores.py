@@ -8,15 +8,20 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from auth_billing.errors import NotPermitted
 from stored_objects.documents.project_documents import DAY, TICK
 from stored_objects.documents.quota import DocumentQuota
 from stored_objects.documents.records import ProjectOwner
-from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
+from stored_objects.errors import BlobNotFound, DocumentNotFound, StorageQuotaExceeded
+from stored_objects.files import ProjectFiles
 from stored_objects.records import RECORD_BYTES
+from stored_objects.vector_stores.access import ORGANISATION, Reader, StoreScope
 from stored_objects.vector_stores.passages import PassageStore
+from stored_objects.vector_stores.record_store import VectorStoreStore
 from stored_objects.vector_stores.records import (
     BATCH_PREFIX,
     NEVER,
@@ -27,10 +32,9 @@ from stored_objects.vector_stores.records import (
     FileCounts,
     FileState,
     PageQuery,
-    Place,
     VectorStore,
     VectorStoreFile,
-    VectorStoreStore,
+    place_of,
 )
 
 ACTIVITY_INTERVAL = 3600.0
@@ -53,6 +57,8 @@ class NewFile:
     """Id of the API key that adds the file and as which it is embedded."""
     expires: float = NEVER
     """Time at which the project's file expires."""
+    person: str = ""
+    """Id of the person who has uploaded the file for this vector store, and as whom it is embedded."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +81,14 @@ class VectorStores:
         records: VectorStoreStore,
         passages: PassageStore,
         quota: DocumentQuota,
+        files: ProjectFiles,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.records = records
         self.passages = passages
         self.quota = quota
+        self._contents = files
         self._clock = clock
 
     async def create(
@@ -92,8 +100,12 @@ class VectorStores:
         metadata: Mapping[str, str] | None = None,
         expiry_days: int | None = None,
         files: Sequence[NewFile] = (),
+        scope: StoreScope = StoreScope.PROJECT,
+        person: str = "",
     ) -> VectorStore:
-        """Store a new vector store of `owner` with files, whose import begins, and return it.
+        """Store a new vector store of `owner`, or of a person in this project, with files, whose import begins.
+
+        Return it.
 
         Raises:
             StorageQuotaExceeded: the project or its organisation would store too much; nothing is stored.
@@ -110,6 +122,8 @@ class VectorStores:
             metadata=dict(metadata or {}),
             expiry_days=expiry_days,
             expires=expiry(now, expiry_days),
+            person=person if scope is StoreScope.PERSON else "",
+            shared_with=[ORGANISATION] if scope is StoreScope.ORGANISATION else [],
         )
         await self.quota.reserve(owner, created.record_size)
         await self.records.insert(created)
@@ -121,28 +135,53 @@ class VectorStores:
                 raise
         return created
 
-    async def find(self, owner: ProjectOwner, id: str) -> VectorStore:
-        """Return one vector store of `owner`.
+    async def find(self, reader: Reader, id: str) -> VectorStore:
+        """Return one vector store that `reader` may read.
 
         Raises:
-            DocumentNotFound: the owner has none with this id; other owners' are not found either.
+            DocumentNotFound: there is none with this id, or the reader may not read it.
         """
-        found = await self.records.find(owner, id)
+        found = await self.records.find(reader, id)
         if found is None:
             raise DocumentNotFound(id)
         return found
 
-    async def page(
-        self, owner: ProjectOwner, query: PageQuery, *, after: str | None = None, before: str | None = None
-    ) -> Page[VectorStore]:
-        """Return the page of vector stores of `owner` between those with the ids `after` and `before`.
+    async def find_to_change(self, reader: Reader, id: str) -> VectorStore:
+        """Return one vector store that `reader` may change.
 
         Raises:
-            DocumentNotFound: the owner has no vector store with one of these ids.
+            DocumentNotFound: there is none with this id, or the reader may not read it.
+            NotPermitted: the reader may read it, but not change it.
         """
-        places = [None if id is None else place_of(await self.find(owner, id)) for id in (after, before)]
+        found = await self.find(reader, id)
+        if not reader.may_change(found):
+            raise NotPermitted(f"the vector store {id} is another's")
+        return found
+
+    async def share(self, store: VectorStore, mark: str) -> None:
+        """Let those with `mark` read a vector store.
+
+        Raises:
+            DocumentNotFound: it was deleted meanwhile.
+        """
+        if mark != store.owner_mark and not await self.records.share(store.id, mark):
+            raise DocumentNotFound(store.id)
+
+    async def unshare(self, store: VectorStore, mark: str) -> None:
+        """Take the right to read a vector store away from those with `mark`; its owner keeps it."""
+        await self.records.unshare(store.id, mark)
+
+    async def page(
+        self, reader: Reader, query: PageQuery, *, after: str | None = None, before: str | None = None
+    ) -> Page[VectorStore]:
+        """Return the page of vector stores that `reader` may read between those with the ids `after` and `before`.
+
+        Raises:
+            DocumentNotFound: the reader finds no vector store with one of these ids.
+        """
+        places = [None if id is None else place_of(await self.find(reader, id)) for id in (after, before)]
         bounded = replace(query, limit=query.limit + 1, after=places[0], before=places[1])
-        return _page(await self.records.page(owner, bounded), bounded)
+        return _page(await self.records.page(reader, bounded), bounded)
 
     async def counts(self, stores: Collection[VectorStore]) -> dict[str, FileCounts]:
         """Return the counts of the files of each vector store, by the vector store's id."""
@@ -200,6 +239,7 @@ class VectorStores:
                 created=now + number * TICK,
                 chunking=each.chunking,
                 key_id=each.key_id,
+                person=each.person,
                 name=each.name,
                 attributes=dict(each.attributes),
                 expires=each.expires,
@@ -310,7 +350,13 @@ class VectorStores:
             await self.erase(each)
 
     async def erase(self, file: VectorStoreFile) -> None:
-        """Delete one file, number the deletion, and give back what it took; no effect if it is deleted already."""
+        """Delete one file, number the deletion, and give back what it took; no effect if it is deleted already.
+
+        The content of a file that a person uploaded for the vector store is deleted too.
+        """
+        if file.person:
+            with suppress(BlobNotFound):
+                await self._contents.delete(file.content_owner, file.file)
         before = await self.records.delete_file(file, self._clock())
         if before is None:
             return
@@ -342,11 +388,6 @@ class VectorStores:
 def expiry(last_active: float, days: int | None) -> float:
     """Return the time at which a vector store expires that was last active at a time."""
     return NEVER if days is None else last_active + days * DAY
-
-
-def place_of(record: VectorStore | VectorStoreFile) -> Place:
-    """Return the place of a vector store, or of a file in its vector store, in lists."""
-    return Place(record.created, record.id)
 
 
 def _page(found: list[Item], one_more: PageQuery) -> Page[Item]:

@@ -38,6 +38,7 @@ from stored_objects.files import ProjectFiles
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.batches import DictBatchStore
+from tests.fakes.document_search import ScriptedDocumentSearch
 from tests.fakes.history import (
     DictAnswerStore,
     DictConversationStore,
@@ -52,6 +53,7 @@ from tests.fakes.scripted_engine import MODEL, ScriptedEngine
 from tests.fakes.scripted_worker import status
 from tests.fakes.sessions import ORGANISATION, PEPPER
 from tests.fakes.stored_objects import stored_objects
+from tests.fakes.vector_stores import vector_stores
 
 PUBLIC_URL = "https://chat.example"
 
@@ -94,6 +96,7 @@ class ChatHouse:
         self.prices = self.organisation.prices
         self.engine, self.timings, self.objects = ScriptedEngine(), timings, stored_objects()
         self.limits, self.batches = self.organisation.limits, DictBatchStore()
+        self.documents = ScriptedDocumentSearch(vector_stores(self.objects))
         self.accounts = Authenticator(
             self.organisation.api_keys, PEPPER, self.organisation.administration.model_policies
         )
@@ -170,6 +173,8 @@ class ChatHouse:
             principal=self._principal_of,
             files=ProjectFiles(self.objects),
             batches=ProjectBatches(self.objects, self.batches, lambda: None),
+            vector_stores=self.documents.stores,
+            document_search=self.documents,
             blob_address=AddressSigner(b"key").address,
         )
 

@@ -159,9 +159,9 @@ def object_services(
     documents: StoredDocuments | None = None, clock: Callable[[], float] = time.time
 ) -> tuple[StoredObjects, AddressSigner, ContentCipher, StoredDocuments, VectorStores, VectorStoreSearches]:
     """Stored objects in memory, a signer of addresses, a cipher and what projects keep, for `GatewayServices`."""
-    signer, cipher, stores = AddressSigner(ADDRESS_KEY, clock), ContentCipher(CONTENT_KEY), vector_stores(clock=clock)
-    kept = documents or stored_documents(clock)
-    return stored_objects(clock=clock), signer, cipher, kept, stores, searches_in(stores)
+    signer, cipher, objects = AddressSigner(ADDRESS_KEY, clock), ContentCipher(CONTENT_KEY), stored_objects(clock=clock)
+    kept, stores = documents or stored_documents(clock), vector_stores(objects, clock)
+    return objects, signer, cipher, kept, stores, searches_in(stores)
 
 
 def searches_in(stores: VectorStores) -> VectorStoreSearches:

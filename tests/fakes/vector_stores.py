@@ -7,9 +7,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from stored_objects.documents.quota import DocumentQuota
 from stored_objects.documents.records import ProjectOwner
+from stored_objects.files import ProjectFiles
+from stored_objects.objects import StoredObjects
 from stored_objects.records import RECORD_BYTES, ObjectOwner
+from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.passages import PassageBlock, PassageSet, SetState
 from stored_objects.vector_stores.records import (
     NEVER,
@@ -23,15 +25,16 @@ from stored_objects.vector_stores.records import (
     Place,
     VectorStore,
     VectorStoreFile,
+    place_of,
 )
-from stored_objects.vector_stores.vector_stores import VectorStores, place_of
+from stored_objects.vector_stores.vector_stores import VectorStores
 from tests.fakes.byte_counts import document_quota
 
 Record = TypeVar("Record", VectorStore, VectorStoreFile)
 
 
 class DictVectorStores:
-    """`vector_stores.records.VectorStoreStore` in dictionaries."""
+    """`vector_stores.record_store.VectorStoreStore` in dictionaries."""
 
     def __init__(self) -> None:
         self.stores: dict[str, VectorStore] = {}
@@ -41,17 +44,30 @@ class DictVectorStores:
     async def insert(self, record: VectorStore) -> None:
         self.stores.setdefault(record.id, record)
 
-    async def find(self, owner: ProjectOwner, id: str) -> VectorStore | None:
+    async def find(self, reader: Reader, id: str) -> VectorStore | None:
         found = self.stores.get(id)
-        return found if found is not None and found.owner == owner else None
+        return found if found is not None and _is_readable(found, reader) else None
 
-    async def page(self, owner: ProjectOwner, query: PageQuery) -> list[VectorStore]:
-        return _page([each for each in self.stores.values() if each.owner == owner], query)
+    async def page(self, reader: Reader, query: PageQuery) -> list[VectorStore]:
+        return _page([each for each in self.stores.values() if _is_readable(each, reader)], query)
+
+    async def share(self, id: str, mark: str) -> bool:
+        if (found := self.stores.get(id)) is None:
+            return False
+        others = [each for each in found.shared_with if each != mark]
+        self.stores[id] = replace(found, shared_with=[*others, mark])
+        return True
+
+    async def unshare(self, id: str, mark: str) -> None:
+        if (found := self.stores.get(id)) is not None:
+            self.stores[id] = replace(found, shared_with=[each for each in found.shared_with if each != mark])
 
     async def update(self, record: VectorStore) -> VectorStore | None:
         found = self.stores.get(record.id)
         if found is not None:
-            self.stores[record.id] = replace(record, change=found.change, forgotten=found.forgotten)
+            self.stores[record.id] = replace(
+                record, change=found.change, forgotten=found.forgotten, shared_with=found.shared_with
+            )
         return found
 
     async def remove(self, id: str) -> VectorStore | None:
@@ -301,10 +317,15 @@ class DictPassages:
         return len(unkept)
 
 
-def vector_stores(quota: DocumentQuota | None = None, clock: Callable[[], float] = time.time) -> VectorStores:
-    """Vector stores and passages in memory."""
+def _is_readable(store: VectorStore, reader: Reader) -> bool:
+    return store.organisation == reader.organisation and not set(reader.marks).isdisjoint(store.readers)
+
+
+def vector_stores(objects: StoredObjects, clock: Callable[[], float] = time.time) -> VectorStores:
+    """Vector stores and passages in memory; `objects` have the contents of files that people upload for them."""
     records = DictVectorStores()
-    return VectorStores(records, DictPassages(), quota or document_quota([records], clock=clock), clock=clock)
+    quota = document_quota([records], clock=clock)
+    return VectorStores(records, DictPassages(), quota, ProjectFiles(objects), clock=clock)
 
 
 def _counts(files: Any) -> FileCounts:

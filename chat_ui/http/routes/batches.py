@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -13,27 +12,20 @@ from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
 from auth_billing.errors import NoSuchRecord, NotPermitted
 from auth_billing.people.sessions import BrowserSession
-from chat_ui.errors import FilesUnavailable, InvalidField, StorageFull
+from chat_ui.errors import InvalidField
 from chat_ui.http.access_control import Caller, max_body
-from chat_ui.http.request_bodies import EmptyJson, body_timeout
+from chat_ui.http.request_bodies import EmptyJson
 from chat_ui.http.responses import NO_STORE, schema_response
 from chat_ui.http.schemas.base import QueryParameters
 from chat_ui.http.schemas.batches import Batch, BatchList, LineProblem
-from chat_ui.services import ChatServices, services_of
-from runtime.strict_json import BodyTimeout
+from chat_ui.http.uploads import stored_upload
+from chat_ui.services import services_of
 from stored_objects.documents.batches import MAX_INPUT_BYTES, BatchState, Endpoint
 from stored_objects.documents.batches import Batch as BatchRecord
-from stored_objects.errors import (
-    BatchEnded,
-    BlobNotFound,
-    BlobsUnavailable,
-    BlobTooLarge,
-    DocumentNotFound,
-    StorageQuotaExceeded,
-)
+from stored_objects.errors import BatchEnded, BlobNotFound, DocumentNotFound
 from stored_objects.files import MAX_NAME, Purpose
 from stored_objects.objects import DOWNLOAD
-from stored_objects.records import ObjectOwner, StoredObject
+from stored_objects.records import ObjectOwner
 
 router = APIRouter()
 
@@ -43,7 +35,6 @@ MAX_PROBLEMS = 20
 """Most lines of a failed batch that are named."""
 NAME = "input_file_name"
 """Name in the metadata of a batch that has the name of its input file."""
-MIB = 2**20
 
 
 class NewBatch(QueryParameters):
@@ -75,7 +66,10 @@ async def create_batch(request: Request, caller: Caller, query: Annotated[NewBat
     Answers `POST /api/batches`.
     """
     principal = await _principal(request, caller)
-    file = await _stored(request, services_of(request), principal, query.name)
+    owner = ObjectOwner.of_project(principal.tenant, principal.project)
+    file = await stored_upload(
+        request, services_of(request).files, owner, MAX_INPUT_BYTES, name=query.name, purpose=Purpose.BATCH
+    )
     batch = await services_of(request).batches.create(principal, file, query.endpoint, metadata={NAME: file.name})
     return schema_response(_shown(batch), 201)
 
@@ -128,28 +122,6 @@ async def _principal(request: Request, caller: BrowserSession) -> Principal:
     if not principal.may(Scope.BATCHES) or not principal.project:
         raise NotPermitted("no batches for this role, or there is no project")
     return principal
-
-
-async def _stored(request: Request, services: ChatServices, principal: Principal, name: str) -> StoredObject:
-    """Store the body of a request as a file of the project with the purpose `batch`."""
-    owner = ObjectOwner.of_project(principal.tenant, principal.project)
-    size = min(MAX_INPUT_BYTES, services.files.objects.file_limits.max_bytes)
-    declared = request.headers.get("content-length", "")
-    size = min(size, int(declared)) if declared.isdecimal() else size
-    try:
-        async with asyncio.timeout(body_timeout(size)), services.files.pending(owner, size) as pending:
-            written = await services.files.objects.write(pending, request.stream())
-            if not written.size:
-                raise InvalidField(None, "The file is empty.")
-            return await services.files.finish(written, pending, name=name, purpose=Purpose.BATCH, lifetime=None)
-    except BlobTooLarge as error:
-        raise InvalidField(None, f"A file has {error.limit // MIB} MiB at most.") from error
-    except StorageQuotaExceeded as error:
-        raise StorageFull(f"The project may store {error.limit // MIB} MiB of files.") from error
-    except BlobsUnavailable as error:
-        raise FilesUnavailable(str(error)) from error
-    except TimeoutError as error:
-        raise BodyTimeout("the upload took too long") from error
 
 
 def _shown(batch: BatchRecord) -> Batch:

@@ -18,17 +18,17 @@ from gateway.http.pagination import listed, query_of
 from gateway.http.vector_stores import (
     attached_files,
     check_embeds,
-    find_store,
+    find_store_to_change,
     page_query,
     shown_batch,
     shown_file,
+    shown_passage,
     unknown_places,
 )
 from gateway.openai.vector_stores import (
     FileBatchCreate,
     FileBatchObject,
     FileContentPage,
-    TextContent,
     VectorStoreFileCreate,
     VectorStoreFileDeleted,
     VectorStoreFileList,
@@ -37,7 +37,7 @@ from gateway.openai.vector_stores import (
     VectorStoreFileUpdate,
 )
 from gateway.vector_stores.embedder import served_embedder
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.records import FileState, VectorStore, VectorStoreFile
 
 READ_BLOCKS = 32
@@ -77,7 +77,7 @@ async def list_attached_files(
 
     Answers `GET /v1/vector_stores/{vector_store_id}/files`.
     """
-    store = await gateway.vector_stores.find(ProjectOwner.of(caller), vector_store_id)
+    store = await gateway.vector_stores.find(Reader.of(caller), vector_store_id)
     return json_response(await _page(gateway, store, query))
 
 
@@ -86,7 +86,7 @@ async def retrieve_attached_file(
     vector_store_id: str, file_id: str, caller: FileCaller, gateway: CurrentGateway
 ) -> Response:
     """Return one file of a vector store (`GET /v1/vector_stores/{vector_store_id}/files/{file_id}`)."""
-    store = await gateway.vector_stores.find(ProjectOwner.of(caller), vector_store_id)
+    store = await gateway.vector_stores.find(Reader.of(caller), vector_store_id)
     return json_response(shown_file(await gateway.vector_stores.find_file(store, file_id)))
 
 
@@ -99,7 +99,7 @@ async def update_attached_file(
     body: Annotated[VectorStoreFileUpdate, Depends(body_of(VectorStoreFileUpdate, file_guard))],
 ) -> Response:
     """Replace the attributes of a vector store's file (`POST /v1/vector_stores/{vector_store_id}/files/{file_id}`)."""
-    store = await find_store(gateway, caller, vector_store_id)
+    store = await find_store_to_change(gateway, caller, vector_store_id)
     return json_response(shown_file(await gateway.vector_stores.set_attributes(store, file_id, body.attributes or {})))
 
 
@@ -111,7 +111,7 @@ async def remove_attached_file(
 
     Answers `DELETE /v1/vector_stores/{vector_store_id}/files/{file_id}`.
     """
-    store = await gateway.vector_stores.find(ProjectOwner.of(caller), vector_store_id)
+    store = await gateway.vector_stores.find_to_change(Reader.of(caller), vector_store_id)
     await gateway.vector_stores.delete_file(store, file_id)
     return json_response(VectorStoreFileDeleted(id=file_id))
 
@@ -124,7 +124,7 @@ async def read_attached_file(
 
     Answers `GET /v1/vector_stores/{vector_store_id}/files/{file_id}/content`.
     """
-    store = await gateway.vector_stores.find(ProjectOwner.of(caller), vector_store_id)
+    store = await gateway.vector_stores.find(Reader.of(caller), vector_store_id)
     file = await gateway.vector_stores.find_file(store, file_id)
     parts = [await asyncio.to_thread(_encoded, each) async for each in _passages(gateway, file)]
     beginning, end = _EMPTY_PAGE.split("[]")
@@ -157,7 +157,7 @@ async def retrieve_file_batch(
 
     Answers `GET /v1/vector_stores/{vector_store_id}/file_batches/{batch_id}`.
     """
-    store = await gateway.vector_stores.find(ProjectOwner.of(caller), vector_store_id)
+    store = await gateway.vector_stores.find(Reader.of(caller), vector_store_id)
     return json_response(await shown_batch(gateway, await gateway.vector_stores.find_batch(store, batch_id)))
 
 
@@ -169,7 +169,7 @@ async def cancel_file_batch(
 
     Answers `POST /v1/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel`.
     """
-    store = await gateway.vector_stores.find(ProjectOwner.of(caller), vector_store_id)
+    store = await gateway.vector_stores.find_to_change(Reader.of(caller), vector_store_id)
     batch = await gateway.vector_stores.find_batch(store, batch_id)
     return json_response(await shown_batch(gateway, await gateway.vector_stores.cancel_batch(batch)))
 
@@ -186,7 +186,7 @@ async def list_files_of_batch(
 
     Answers `GET /v1/vector_stores/{vector_store_id}/file_batches/{batch_id}/files`.
     """
-    store = await gateway.vector_stores.find(ProjectOwner.of(caller), vector_store_id)
+    store = await gateway.vector_stores.find(Reader.of(caller), vector_store_id)
     batch = await gateway.vector_stores.find_batch(store, batch_id)
     return json_response(await _page(gateway, store, query, batch.id))
 
@@ -204,13 +204,13 @@ async def _passages(gateway: Gateway, file: VectorStoreFile) -> AsyncIterator[li
 
 
 def _encoded(passages: Sequence[Passage]) -> bytes:
-    """Return the texts of passages as the items of a JSON array, without its brackets."""
-    return ",".join(TextContent(text=each.text).model_dump_json() for each in passages).encode()
+    """Return passages as the items of a JSON array, without its brackets."""
+    return ",".join(shown_passage(each).model_dump_json() for each in passages).encode()
 
 
 async def _attachable(gateway: Gateway, caller: Principal, id: str) -> VectorStore:
     check_embeds(caller)
-    return await find_store(gateway, caller, id)
+    return await find_store_to_change(gateway, caller, id)
 
 
 async def _page(

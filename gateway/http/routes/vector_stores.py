@@ -14,7 +14,9 @@ from gateway.http.vector_stores import (
     attached_files,
     check_embeds,
     find_store,
+    find_store_to_change,
     page_query,
+    shown_passage,
     shown_store,
     unknown_places,
 )
@@ -22,7 +24,6 @@ from gateway.openai.vector_stores import (
     RankingOptions,
     SearchResult,
     SearchResultPage,
-    TextContent,
     VectorStoreCreate,
     VectorStoreDeleted,
     VectorStoreFileCreate,
@@ -35,6 +36,7 @@ from gateway.openai.vector_stores import (
 from gateway.vector_stores.embedder import embedder_of
 from gateway.vector_stores.search import Queries, search_stores
 from stored_objects.documents.records import ProjectOwner
+from stored_objects.vector_stores.access import Reader
 
 DEFAULT_RESULTS = 10
 """Passages of a search whose request sets no number."""
@@ -77,7 +79,7 @@ async def list_vector_stores(
     """
     with unknown_places(query):
         page = await gateway.vector_stores.page(
-            ProjectOwner.of(caller), page_query(query), after=query.after, before=query.before
+            Reader.of(caller), page_query(query), after=query.after, before=query.before
         )
     counts = await gateway.vector_stores.counts(page.items)
     shown = [await shown_store(gateway, each, counts) for each in page.items]
@@ -87,7 +89,7 @@ async def list_vector_stores(
 @router.get("/{vector_store_id}", **document_route(VectorStoreObject))
 async def retrieve_vector_store(vector_store_id: str, caller: FileCaller, gateway: CurrentGateway) -> Response:
     """Return one vector store of the project (`GET /v1/vector_stores/{vector_store_id}`)."""
-    store = await gateway.vector_stores.find(ProjectOwner.of(caller), vector_store_id)
+    store = await gateway.vector_stores.find(Reader.of(caller), vector_store_id)
     return json_response(await shown_store(gateway, store))
 
 
@@ -99,7 +101,7 @@ async def update_vector_store(
     body: Annotated[VectorStoreUpdate, Depends(body_of(VectorStoreUpdate, file_guard))],
 ) -> Response:
     """Change name, expiry or metadata of a vector store (`POST /v1/vector_stores/{vector_store_id}`)."""
-    store = await find_store(gateway, caller, vector_store_id)
+    store = await find_store_to_change(gateway, caller, vector_store_id)
     given = body.model_fields_set
     expiry = body.expires_after
     changed = await gateway.vector_stores.update(
@@ -114,7 +116,8 @@ async def update_vector_store(
 @router.delete("/{vector_store_id}", **document_route(VectorStoreDeleted))
 async def delete_vector_store(vector_store_id: str, caller: FileCaller, gateway: CurrentGateway) -> Response:
     """Delete a vector store with its passages; its files are kept (`DELETE /v1/vector_stores/{vector_store_id}`)."""
-    await gateway.vector_stores.delete(await gateway.vector_stores.find(ProjectOwner.of(caller), vector_store_id))
+    store = await gateway.vector_stores.find_to_change(Reader.of(caller), vector_store_id)
+    await gateway.vector_stores.delete(store)
     return json_response(VectorStoreDeleted(id=vector_store_id))
 
 
@@ -138,7 +141,8 @@ async def search_vector_store(
             filename=each.hit.file.name,
             score=each.hit.score,
             attributes=dict(each.hit.file.attributes),
-            content=[TextContent(text=each.hit.passage.text)],
+            content=[shown_passage(each.hit.passage)],
+            passage=each.hit.number,
         )
         for each in found
     ]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from auth_billing.access.roles import Role
-from chat_ui.http.routes import batches as routes
+from chat_ui.http import uploads
 from stored_objects.documents.batches import Batch, BatchError, BatchProgress, BatchState
 from stored_objects.errors import BlobsUnavailable
 from stored_objects.objects import StoredObjects
@@ -87,7 +87,7 @@ async def test_what_cannot_be_stored_is_refused(scene: Scene, monkeypatch: pytes
     await person.call("POST", START, b"", status=400)
     await person.call("POST", START.replace("chat/completions", "images"), LINE, status=400)
     await (await scene.person(Role.VIEWER)).call("POST", START, LINE, status=403)
-    monkeypatch.setattr(routes, "body_timeout", lambda _size: 0.0)
+    monkeypatch.setattr(uploads, "body_timeout", lambda _size: 0.0)
     await person.call("POST", START, LINE, status=408)
     monkeypatch.undo()
 

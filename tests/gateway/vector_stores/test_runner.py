@@ -15,6 +15,7 @@ from gateway.vector_stores import runner
 from gateway.vector_stores.runner import MAX_IMPORTS, MOST_OF_ONE, SHARE, ImportRunner
 from stored_objects.vector_stores.imports import VectorStoreImports
 from stored_objects.vector_stores.records import Chunking, VectorStoreFile
+from tests.fakes.stored_objects import stored_objects
 from tests.fakes.vector_stores import vector_stores
 from tests.gateway.conftest import eventually
 
@@ -54,7 +55,7 @@ def file(organisation: str, number: int) -> VectorStoreFile:
 
 @pytest.fixture
 async def add(monkeypatch: pytest.MonkeyPatch, imports: Imports) -> Any:
-    stores = vector_stores()
+    stores = vector_stores(stored_objects())
     gateway = SimpleNamespace(imports=VectorStoreImports(stores), files_attached=asyncio.Event())
     monkeypatch.setattr(runner, "FileImport", imports.begin)
     running = asyncio.create_task(ImportRunner(SimpleNamespace(gateway=gateway, runner="gateway-1")).run())  # type: ignore[arg-type]

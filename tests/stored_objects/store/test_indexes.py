@@ -40,7 +40,7 @@ async def test_batches_are_listed_claimed_and_deleted_by_an_index(connection: St
 @pytest.mark.parametrize(
     ("collection", "expected"),
     [
-        (vector_stores.STORES, ["organisation", "project", "created", "_id"]),
+        (vector_stores.STORES, ["organisation", "readers", "created", "_id"]),
         (vector_stores.STORES, ["expires"]),
         (vector_stores.FILES, ["vector_store", "created", "_id"]),
         (vector_stores.FILES, ["vector_store", "change"]),

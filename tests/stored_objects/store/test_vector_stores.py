@@ -11,6 +11,8 @@ import pytest
 from stored_objects.documents.records import ProjectOwner
 from stored_objects.records import RECORD_BYTES
 from stored_objects.store.vector_stores import MongoVectorStores
+from stored_objects.vector_stores.access import ORGANISATION, Reader, person_mark
+from stored_objects.vector_stores.record_store import VectorStoreStore
 from stored_objects.vector_stores.records import (
     UNNUMBERED,
     Chunking,
@@ -22,7 +24,6 @@ from stored_objects.vector_stores.records import (
     Place,
     VectorStore,
     VectorStoreFile,
-    VectorStoreStore,
 )
 from tests.fakes.vector_stores import DictVectorStores
 from tests.stored_objects.conftest import START
@@ -70,18 +71,41 @@ async def test_every_field_of_a_vector_store_is_read_as_it_was_written(records: 
     written = store(name="Umowy", metadata={"a.b": "$x", "": "y"}, expiry_days=7, expires=START + 7)
     await records.insert(written)
     await records.insert(replace(written, name="again"))
-    assert await records.find(ADA, "vs_1") == written
-    assert await records.find(EVE, "vs_1") is None
+    assert await records.find(Reader(ADA), "vs_1") == written
+    assert await records.find(Reader(EVE), "vs_1") is None
     changed = replace(written, name="", metadata={}, expiry_days=None, expires=float("inf"), last_active=START + 5)
     assert await records.update(changed) == written
-    assert await records.find(ADA, "vs_1") == changed
+    assert await records.find(Reader(ADA), "vs_1") == changed
     assert await records.find_any(["vs_1", "vs_2"]) == [changed]
     assert await records.find_any([]) == []
     assert await records.stored_bytes("org-1", None) == changed.record_size
     assert await records.remove("vs_1") == changed
     assert await records.remove("vs_1") is None
     assert await records.update(changed) is None
-    assert await records.find(ADA, "vs_1") is None
+    assert await records.find(Reader(ADA), "vs_1") is None
+
+
+async def test_readers_are_added_and_removed(records: VectorStoreStore) -> None:
+    mine = store(person="ada", shared_with=[person_mark("bob")])
+    await records.insert(mine)
+    await records.insert(store("vs_2"))
+    readers = [Reader(ADA, "ada"), Reader(ADA, "bob"), Reader(ADA, "carl"), Reader(EVE, "ada")]
+
+    async def found() -> list[bool]:
+        return [await records.find(each, "vs_1") is not None for each in readers]
+
+    assert await found() == [True, True, False, False]
+    assert [each.id for each in await records.page(readers[2], PageQuery(9))] == ["vs_2"]
+    for _ in range(2):
+        assert await records.share("vs_1", ORGANISATION)
+    assert await found() == [True, True, True, False]
+    assert (await records.find_any(["vs_1"]))[0].shared_with == [person_mark("bob"), ORGANISATION]
+    assert await records.update(replace(mine, name="Umowy"))
+    assert await found() == [True, True, True, False]
+    for mark in (ORGANISATION, person_mark("bob"), person_mark("ada"), person_mark("none")):
+        await records.unshare("vs_1", mark)
+    assert await found() == [True, False, False, False]
+    assert not await records.share("vs_3", ORGANISATION)
 
 
 async def test_expired_vector_stores_are_found_for_all_owners(records: VectorStoreStore) -> None:
@@ -98,7 +122,7 @@ async def test_pages_lie_between_two_places_in_either_order(records: VectorStore
     places = [Place(each.created, each.id) for each in made]
 
     async def ids(**query: Any) -> str:
-        return "".join(each.id.removeprefix("vs_") for each in await records.page(ADA, PageQuery(**query)))
+        return "".join(each.id.removeprefix("vs_") for each in await records.page(Reader(ADA), PageQuery(**query)))
 
     assert await ids(limit=9) == "543210"
     assert await ids(limit=2, order="asc") == "01"
@@ -230,7 +254,7 @@ async def test_a_change_is_listed_before_and_after_it_is_numbered(records: Vecto
     await records.number(complete)
     assert [each.change for each in await records.changed_files("vs_1", 0)] == [1]
     assert await records.changed_files("vs_1", 1) == await records.unnumbered(9) == []
-    found = await records.find(ADA, "vs_1")
+    found = await records.find(Reader(ADA), "vs_1")
     assert found is not None
     assert found.change == 1
 
@@ -271,7 +295,7 @@ async def test_a_tombstone_is_listed_until_an_index_must_be_built_anew(records: 
     assert await records.forget(START + 5, 9) == 0
     assert await records.forget(START + 6, 9) == 1
     assert await records.changed_files("vs_1", 0) == []
-    found = await records.find(ADA, "vs_1")
+    found = await records.find(Reader(ADA), "vs_1")
     assert found is not None
     assert (found.change, found.forgotten) == (1, 1)
 

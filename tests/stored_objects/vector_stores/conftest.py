@@ -9,12 +9,14 @@ import pytest
 from documents.content import Passage
 from stored_objects.documents.quota import DocumentQuota
 from stored_objects.documents.records import ProjectOwner
+from stored_objects.files import ProjectFiles
 from stored_objects.quota import CountSubject
 from stored_objects.vector_stores.imports import VectorStoreImports
 from stored_objects.vector_stores.passages import PassageBlock, counted_size, passage_set_id
 from stored_objects.vector_stores.records import Chunking, VectorStore, VectorStoreFile
 from stored_objects.vector_stores.vector_stores import NewFile, VectorStores
 from tests.fakes.byte_counts import document_quota
+from tests.fakes.stored_objects import stored_objects
 from tests.fakes.vector_stores import DictPassages, DictVectorStores
 from tests.stored_objects.conftest import Clock
 
@@ -36,7 +38,8 @@ class Platform:
 
     def __post_init__(self) -> None:
         self.quota: DocumentQuota = document_quota([self.records], clock=self.clock)
-        self.stores = VectorStores(self.records, self.passages, self.quota, clock=self.clock)
+        self.files = ProjectFiles(stored_objects(clock=self.clock), clock=self.clock)
+        self.stores = VectorStores(self.records, self.passages, self.quota, self.files, clock=self.clock)
         self.imports = VectorStoreImports(self.stores, clock=self.clock)
 
     async def used(self, owner: ProjectOwner = ADA) -> int:

@@ -127,7 +127,7 @@ async def test_a_project_without_room_imports_nothing(platform: Platform) -> Non
     await platform.create(ADA, "file-1")
     room = await platform.records_size() + SIZE - 1
     quota = document_quota([platform.records], per_project=room, clock=platform.clock)
-    stores = VectorStores(platform.records, platform.passages, quota, clock=platform.clock)
+    stores = VectorStores(platform.records, platform.passages, quota, platform.files, clock=platform.clock)
     file = await platform.claim()
     with pytest.raises(StorageQuotaExceeded):
         await VectorStoreImports(stores, clock=platform.clock).begin(file, set_id(file), SIZE)

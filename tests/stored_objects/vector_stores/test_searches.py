@@ -24,6 +24,7 @@ from documents.search.vectors import pack_vectors
 from stored_objects.documents.project_documents import DAY
 from stored_objects.errors import DocumentNotFound
 from stored_objects.vector_stores import index_update
+from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.index_update import BLOCKS_AT_ONCE, update_index
 from stored_objects.vector_stores.passages import PassageBlock, counted_size
 from stored_objects.vector_stores.records import VectorStore
@@ -71,7 +72,7 @@ async def search(
     platform: Platform, searches: VectorStoreSearches, store: VectorStore, query: SearchQuery = QUERY, **options: Any
 ) -> list[str]:
     """Search as a request does: with the vector store as it is now. Return the texts in order."""
-    found = await platform.stores.find(store.owner, store.id)
+    found = await platform.stores.find(Reader(store.owner), store.id)
     hits: list[Hit] = await searches.search(found, replace(query, **options))
     return [each.passage.text for each in hits]
 
@@ -238,7 +239,7 @@ async def test_a_large_file_is_read_in_parts_and_begun_again_when_cut_off(
         return await read(organisation, id, start, limit)
 
     monkeypatch.setattr(platform.passages, "read", broken)
-    store = await platform.stores.find(ADA, store.id)
+    store = await platform.stores.find(Reader(ADA), store.id)
     with pytest.raises(StoreUnavailable):
         await update_index(index, store, platform.stores)
     assert [each.passages for each in index.files.values()] == [""]

@@ -8,6 +8,7 @@ import pytest
 
 from stored_objects.documents.project_documents import DAY
 from stored_objects.errors import DocumentNotFound
+from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.records import UNNUMBERED, FileState, PageQuery
 from stored_objects.vector_stores.sweeper import TOMBSTONE_TIME, VectorStoreSweeper
 from tests.stored_objects.vector_stores.conftest import ADA, SIZE, Platform, new_file, set_id
@@ -95,4 +96,4 @@ async def test_tombstones_are_forgotten_after_a_time(platform: Platform, sweeper
     platform.clock.now += 1
     await sweeper.sweep()
     assert platform.records.files == {}
-    assert (await platform.stores.find(ADA, store.id)).forgotten == 2
+    assert (await platform.stores.find(Reader(ADA), store.id)).forgotten == 2

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from auth_billing.errors import NotPermitted
 from stored_objects.documents.project_documents import DAY
 from stored_objects.documents.quota import REFUSAL_TIME
-from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
-from stored_objects.records import RECORD_BYTES
+from stored_objects.errors import BlobNotFound, DocumentNotFound, StorageQuotaExceeded
+from stored_objects.files import FILE_PREFIX, public_id
+from stored_objects.records import RECORD_BYTES, ObjectKind, ObjectOwner
+from stored_objects.vector_stores.access import ORGANISATION, Reader, StoreScope, person_mark, project_mark
 from stored_objects.vector_stores.records import NEVER, FileCounts, FileState, ImportFailure, PageQuery
 from stored_objects.vector_stores.vector_stores import ACTIVITY_INTERVAL, VectorStores
 from tests.fakes.byte_counts import document_quota
@@ -23,12 +26,71 @@ NEW_FILE = len("1.pdf") + len("year") + len("2026.0")
 
 async def test_a_vector_store_is_found_by_its_project_alone(platform: Platform) -> None:
     store = await platform.create()
-    assert await platform.stores.find(ADA, store.id) == store
+    assert await platform.stores.find(Reader(ADA), store.id) == store
     for other in (BOB, EVE):
         with pytest.raises(DocumentNotFound):
-            await platform.stores.find(other, store.id)
+            await platform.stores.find(Reader(other), store.id)
         with pytest.raises(DocumentNotFound):
-            await platform.stores.page(other, PageQuery(1), after=store.id)
+            await platform.stores.page(Reader(other), PageQuery(1), after=store.id)
+
+
+def in_project(person: str) -> Reader:
+    return Reader(ADA, person)
+
+
+async def test_a_persons_vector_store_is_read_by_those_whom_it_is_shared_with(platform: Platform) -> None:
+    store = await platform.stores.create(ADA, embedder="minilm", scope=StoreScope.PERSON, person="ada")
+    shared = {
+        person_mark("bob"): in_project("bob"),
+        project_mark("proj-1"): in_project("carl"),
+        ORGANISATION: Reader(BOB),
+    }
+    strangers = [in_project(""), Reader(EVE, "ada"), *shared.values()]
+
+    async def is_found(reader: Reader) -> bool:
+        page = await platform.stores.page(reader, PageQuery(9))
+        return [each.id for each in page.items] == [store.id]
+
+    for each in strangers:
+        assert not await is_found(each)
+        with pytest.raises(DocumentNotFound):
+            await platform.stores.find(each, store.id)
+    for mark, reader in shared.items():
+        await platform.stores.share(store, mark)
+        assert await is_found(reader)
+        with pytest.raises(NotPermitted):
+            await platform.stores.find_to_change(reader, store.id)
+        await platform.stores.unshare(store, mark)
+        assert not await is_found(reader)
+    await platform.stores.unshare(store, store.owner_mark)
+    assert await platform.stores.find_to_change(in_project("ada"), store.id) == store
+    with pytest.raises(NotPermitted):  # files are of the project
+        await platform.stores.find_to_change(Reader(BOB, "ada"), store.id)
+
+
+async def test_an_organisations_vector_store_is_changed_in_its_project_alone(platform: Platform) -> None:
+    store = await platform.stores.create(ADA, embedder="minilm", scope=StoreScope.ORGANISATION, person="ada")
+    assert StoreScope.of(store) is StoreScope.ORGANISATION
+    assert await platform.stores.find_to_change(in_project("bob"), store.id) == store
+    assert await platform.stores.find(Reader(BOB), store.id) == store
+    with pytest.raises(NotPermitted):
+        await platform.stores.find_to_change(Reader(BOB), store.id)
+    await platform.stores.unshare(store, ORGANISATION)
+    assert StoreScope.of(await platform.stores.find(in_project("bob"), store.id)) is StoreScope.PROJECT
+    await platform.stores.delete(store)
+    with pytest.raises(DocumentNotFound):
+        await platform.stores.share(store, ORGANISATION)
+
+
+async def test_a_file_that_a_person_uploaded_is_deleted_with_its_content(platform: Platform) -> None:
+    store, owner, contents = await platform.create(), ObjectOwner(ADA.organisation, "ada"), platform.files.objects
+    stored = await contents.put(owner, b"text", kind=ObjectKind.FILE, media_type="text/plain")
+    file = public_id(FILE_PREFIX, stored.id)
+    await platform.stores.add(store, [replace(new_file(file), person="ada")])
+    await platform.import_next()
+    await platform.stores.delete_file(store, file)
+    with pytest.raises(BlobNotFound):
+        await contents.find(owner, stored.id)
 
 
 async def test_a_page_says_whether_further_items_follow_in_its_direction(platform: Platform) -> None:
@@ -38,7 +100,7 @@ async def test_a_page_says_whether_further_items_follow_in_its_direction(platfor
         made.append((await platform.create()).id)
 
     async def page(limit: int, **bounds: Any) -> tuple[list[int], bool]:
-        found = await platform.stores.page(ADA, PageQuery(limit, "asc"), **bounds)
+        found = await platform.stores.page(Reader(ADA), PageQuery(limit, "asc"), **bounds)
         return [made.index(each.id) for each in found.items], found.has_more
 
     assert await page(2) == ([0, 1], True)
@@ -55,10 +117,10 @@ async def test_an_expiry_moves_with_changes_and_searches(platform: Platform) -> 
     assert (store.last_active, store.expires) == (START + 100, START + 100 + 2 * DAY)
     platform.clock.now += ACTIVITY_INTERVAL - 1
     await platform.stores.searched(store)
-    assert await platform.stores.find(ADA, store.id) == store
+    assert await platform.stores.find(Reader(ADA), store.id) == store
     platform.clock.now += 1
     await platform.stores.searched(store)
-    found = await platform.stores.find(ADA, store.id)
+    found = await platform.stores.find(Reader(ADA), store.id)
     assert found == replace(store, last_active=platform.clock.now, expires=platform.clock.now + 2 * DAY)
 
 
@@ -97,7 +159,7 @@ async def test_attributes_are_replaced_and_the_change_is_numbered(platform: Plat
     changed = await platform.stores.set_attributes(store, "file-1", {"year": 2027.0})
     found = await platform.stores.find_file(store, "file-1")
     assert (changed.attributes, found.attributes) == ({"year": 2027.0}, {"year": 2027.0})
-    assert (found.change, (await platform.stores.find(ADA, store.id)).change) == (2, 2)
+    assert (found.change, (await platform.stores.find(Reader(ADA), store.id)).change) == (2, 2)
 
 
 async def test_a_deleted_file_leaves_neither_passages_nor_counted_bytes(platform: Platform) -> None:
@@ -187,7 +249,10 @@ async def test_vector_stores_files_and_batches_count_in_the_quota_until_they_are
 
 async def test_what_a_project_has_no_room_for_is_not_stored_at_all(platform: Platform) -> None:
     quota = document_quota([platform.records], per_project=3 * RECORD_BYTES, clock=platform.clock)
-    stores, records = VectorStores(platform.records, platform.passages, quota, clock=platform.clock), platform.records
+    stores, records = (
+        VectorStores(platform.records, platform.passages, quota, platform.files, clock=platform.clock),
+        platform.records,
+    )
     files = [new_file(str(number)) for number in range(3)]
     with pytest.raises(StorageQuotaExceeded):
         await stores.create(ADA, embedder="minilm", files=files)

@@ -512,6 +512,186 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/collections": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List Collections
+         * @description Return the newest collections (`GET /api/collections`).
+         */
+        readonly get: operations["list_collections_api_collections_get"];
+        readonly put?: never;
+        /**
+         * Create Collection
+         * @description Create a collection (`POST /api/collections`).
+         */
+        readonly post: operations["create_collection_api_collections_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/collections/{collection_id}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        readonly post?: never;
+        /**
+         * Delete Collection
+         * @description Delete a collection and the files that people have uploaded to it (`DELETE /api/collections/{collection_id}`).
+         */
+        readonly delete: operations["delete_collection_api_collections__collection_id__delete"];
+        readonly options?: never;
+        readonly head?: never;
+        /**
+         * Rename Collection
+         * @description Rename a collection (`PATCH /api/collections/{collection_id}`).
+         */
+        readonly patch: operations["rename_collection_api_collections__collection_id__patch"];
+        readonly trace?: never;
+    };
+    readonly "/api/collections/{collection_id}/files": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List Collection Files
+         * @description Return a collection with a page of its files (`GET /api/collections/{collection_id}/files`).
+         */
+        readonly get: operations["list_collection_files_api_collections__collection_id__files_get"];
+        readonly put?: never;
+        /**
+         * Upload File
+         * @description Store the body as a file of a collection, which is read in the background.
+         *
+         *     Answers `POST /api/collections/{collection_id}/files`.
+         */
+        readonly post: operations["upload_file_api_collections__collection_id__files_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/collections/{collection_id}/files/{file_id}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        readonly post?: never;
+        /**
+         * Delete Collection File
+         * @description Delete a file of a collection (`DELETE /api/collections/{collection_id}/files/{file_id}`).
+         */
+        readonly delete: operations["delete_collection_file_api_collections__collection_id__files__file_id__delete"];
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/collections/{collection_id}/files/{file_id}/passages": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Read Passages
+         * @description Return consecutive passages of a document (`GET /api/collections/{collection_id}/files/{file_id}/passages`).
+         */
+        readonly get: operations["read_passages_api_collections__collection_id__files__file_id__passages_get"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/collections/{collection_id}/readers": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List Readers
+         * @description Return whom a collection is shared with (`GET /api/collections/{collection_id}/readers`).
+         */
+        readonly get: operations["list_readers_api_collections__collection_id__readers_get"];
+        readonly put?: never;
+        /**
+         * Add Reader
+         * @description Share a collection (`POST /api/collections/{collection_id}/readers`).
+         */
+        readonly post: operations["add_reader_api_collections__collection_id__readers_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/collections/{collection_id}/readers/{reader}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        readonly post?: never;
+        /**
+         * Remove Reader
+         * @description Take the right to read a collection away from the project, the organisation or a person by id.
+         *
+         *     Answers `DELETE /api/collections/{collection_id}/readers/{reader}`.
+         */
+        readonly delete: operations["remove_reader_api_collections__collection_id__readers__reader__delete"];
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/collections/{collection_id}/search": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Search Collection
+         * @description Return the passages that fit a question best (`POST /api/collections/{collection_id}/search`).
+         */
+        readonly post: operations["search_collection_api_collections__collection_id__search_post"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/conversations": {
         readonly parameters: {
             readonly query?: never;
@@ -1770,6 +1950,131 @@ export interface components {
             readonly code: string;
         };
         /**
+         * Collection
+         * @description A collection of documents that questions are answered from. Times are Unix seconds.
+         */
+        readonly Collection: {
+            /**
+             * Completed
+             * @description Number of files that can be searched.
+             */
+            readonly completed: number;
+            /** Created */
+            readonly created: number;
+            /**
+             * Failed
+             * @description Number of files that could not be read.
+             */
+            readonly failed: number;
+            /** Id */
+            readonly id: string;
+            /**
+             * In Progress
+             * @description Number of files that are being read.
+             */
+            readonly in_progress: number;
+            /**
+             * Is Shared
+             * @description Whether others than its owner read it.
+             */
+            readonly is_shared: boolean;
+            /**
+             * May Change
+             * @description Whether the person may rename, fill, share and delete the collection.
+             */
+            readonly may_change: boolean;
+            /** Name */
+            readonly name: string;
+            /**
+             * Person
+             * @description Name of the person whose collection it is, if that is another person.
+             */
+            readonly person: string | null;
+            /**
+             * Scope
+             * @description Whose the collection is.
+             * @enum {string}
+             */
+            readonly scope: "person" | "project" | "organisation";
+            /**
+             * Size
+             * @description Bytes of the passages and their vectors.
+             */
+            readonly size: number;
+        };
+        /**
+         * CollectionBody
+         * @description The name of a collection.
+         */
+        readonly CollectionBody: {
+            /** Name */
+            readonly name: string;
+        };
+        /**
+         * CollectionFile
+         * @description A file of a collection.
+         */
+        readonly CollectionFile: {
+            /** Created */
+            readonly created: number;
+            /** Id */
+            readonly id: string;
+            /** Name */
+            readonly name: string;
+            /**
+             * Problem
+             * @description Code of the reason why the file could not be read.
+             */
+            readonly problem: string | null;
+            /**
+             * Reason
+             * @description The reason in English.
+             */
+            readonly reason: string | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            readonly state: "in_progress" | "completed" | "failed" | "cancelled";
+        };
+        /**
+         * CollectionFiles
+         * @description A page of the files of a collection, the newest first.
+         */
+        readonly CollectionFiles: {
+            readonly collection: components["schemas"]["Collection"];
+            /** Files */
+            readonly files: readonly components["schemas"]["CollectionFile"][];
+            /** Has More */
+            readonly has_more: boolean;
+        };
+        /**
+         * CollectionList
+         * @description The newest collections that the person may read.
+         */
+        readonly CollectionList: {
+            /** Collections */
+            readonly collections: readonly components["schemas"]["Collection"][];
+        };
+        /**
+         * CollectionReaders
+         * @description Who reads a collection beside the person whose it is.
+         */
+        readonly CollectionReaders: {
+            /**
+             * Organisation
+             * @description Whether all people and API keys of the organisation do.
+             */
+            readonly organisation: boolean;
+            /** People */
+            readonly people: readonly components["schemas"]["PersonReader"][];
+            /**
+             * Project
+             * @description Whether all people and API keys of the project do.
+             */
+            readonly project: boolean;
+        };
+        /**
          * ConnectionBody
          * @description Password, and code of a second factor, to connect the account with an identity at the provider.
          */
@@ -2024,6 +2329,50 @@ export interface components {
             readonly password: string;
         };
         /**
+         * DocumentPassage
+         * @description A passage of a document. `start` and `end` are offsets in the document's text, in Unicode characters.
+         */
+        readonly DocumentPassage: {
+            /** End */
+            readonly end: number;
+            /** Heading Path */
+            readonly heading_path: readonly string[];
+            /** Number */
+            readonly number: number;
+            /** Page */
+            readonly page: number | null;
+            /** Start */
+            readonly start: number;
+            /**
+             * Text
+             * @description The document's text from `start` to `end`.
+             */
+            readonly text: string;
+        };
+        /**
+         * DocumentPassages
+         * @description Consecutive passages of a document, neighbours of which may overlap.
+         */
+        readonly DocumentPassages: {
+            /**
+             * Collection
+             * @description Name of the collection.
+             */
+            readonly collection: string;
+            /**
+             * Has More
+             * @description Whether passages follow.
+             */
+            readonly has_more: boolean;
+            /**
+             * Name
+             * @description Name of the file.
+             */
+            readonly name: string;
+            /** Passages */
+            readonly passages: readonly components["schemas"]["DocumentPassage"][];
+        };
+        /**
          * ErrorBody
          * @description The body of every error response.
          */
@@ -2052,7 +2401,7 @@ export interface components {
          * @description Type of an audited action; OpenAI's names where it has one.
          * @enum {string}
          */
-        readonly Event: "organization.created" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "rate_limit.deleted" | "model_permissions.updated" | "model_permissions.deleted" | "moderation.updated" | "moderation.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "credit.withdrawn" | "prices.loaded" | "prices.updated" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "identity.connected" | "identity.disconnected" | "usage.exported";
+        readonly Event: "organization.created" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "rate_limit.deleted" | "model_permissions.updated" | "model_permissions.deleted" | "moderation.updated" | "moderation.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "credit.withdrawn" | "prices.loaded" | "prices.updated" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "identity.connected" | "identity.disconnected" | "vector_store.shared" | "vector_store.unshared" | "usage.exported";
         /**
          * ForgottenPasswordBody
          * @description The e-mail address of an account whose password is forgotten, and the language of the mail.
@@ -2062,6 +2411,52 @@ export interface components {
             readonly email: string;
             /** @default en */
             readonly language?: components["schemas"]["Language"];
+        };
+        /**
+         * FoundPassage
+         * @description A passage that a search has found.
+         */
+        readonly FoundPassage: {
+            /**
+             * File
+             * @description Id of the file.
+             */
+            readonly file: string;
+            /**
+             * Heading Path
+             * @description Headings above the passage, the outermost first.
+             */
+            readonly heading_path: readonly string[];
+            /**
+             * Name
+             * @description Name of the file.
+             */
+            readonly name: string;
+            /**
+             * Number
+             * @description Number of the passage in its file, from 0.
+             */
+            readonly number: number;
+            /**
+             * Page
+             * @description Page or slide that the passage begins on, from 1; null in a format without pages.
+             */
+            readonly page: number | null;
+            /**
+             * Score
+             * @description How well the passage fits, from 0 to 1.
+             */
+            readonly score: number;
+            /** Text */
+            readonly text: string;
+        };
+        /**
+         * FoundPassages
+         * @description The passages that fit a question best, the best first.
+         */
+        readonly FoundPassages: {
+            /** Passages */
+            readonly passages: readonly components["schemas"]["FoundPassage"][];
         };
         /**
          * Identity
@@ -2615,6 +3010,20 @@ export interface components {
             readonly name: string;
         };
         /**
+         * NewCollectionBody
+         * @description Name and owner of a new collection.
+         */
+        readonly NewCollectionBody: {
+            /** Name */
+            readonly name: string;
+            /**
+             * Scope
+             * @default person
+             * @enum {string}
+             */
+            readonly scope?: "person" | "project" | "organisation";
+        };
+        /**
          * NewConversationBody
          * @description A new, empty conversation.
          */
@@ -2864,6 +3273,18 @@ export interface components {
          * @description A user.
          */
         readonly PersonName: {
+            /** Email */
+            readonly email: string;
+            /** Id */
+            readonly id: string;
+            /** Name */
+            readonly name: string;
+        };
+        /**
+         * PersonReader
+         * @description A person whom a collection is shared with.
+         */
+        readonly PersonReader: {
             /** Email */
             readonly email: string;
             /** Id */
@@ -3162,6 +3583,22 @@ export interface components {
             readonly priority?: components["schemas"]["RateBody"] | null;
         };
         /**
+         * ReaderBody
+         * @description Who gets the right to read: the project, the organisation, or the member with an e-mail address.
+         */
+        readonly ReaderBody: {
+            /**
+             * Email
+             * @default
+             */
+            readonly email?: string;
+            /**
+             * Reader
+             * @enum {string}
+             */
+            readonly reader: "project" | "organisation" | "person";
+        };
+        /**
          * RecoveryCodes
          * @description Codes that replace the authenticator app once each, not shown again.
          */
@@ -3210,6 +3647,14 @@ export interface components {
              * @default 86400
              */
             readonly overlap_seconds?: number;
+        };
+        /**
+         * SearchBody
+         * @description A question, to which passages are searched for.
+         */
+        readonly SearchBody: {
+            /** Query */
+            readonly query: string;
         };
         /**
          * SearchOffer
@@ -4891,6 +5336,509 @@ export interface operations {
                 };
                 content: {
                     readonly "application/octet-stream": string;
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly list_collections_api_collections_get: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["CollectionList"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly create_collection_api_collections_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["NewCollectionBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 201: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Collection"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly delete_collection_api_collections__collection_id__delete: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly collection_id: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 204: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly rename_collection_api_collections__collection_id__patch: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly collection_id: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["CollectionBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Collection"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly list_collection_files_api_collections__collection_id__files_get: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description Id of the file that the page follows. */
+                readonly after?: string | null;
+                /** @description Whether to list only files that could not be read. */
+                readonly failed?: boolean;
+            };
+            readonly header?: never;
+            readonly path: {
+                readonly collection_id: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["CollectionFiles"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly upload_file_api_collections__collection_id__files_post: {
+        readonly parameters: {
+            readonly query: {
+                readonly name: string;
+            };
+            readonly header?: never;
+            readonly path: {
+                readonly collection_id: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": unknown;
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 201: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["CollectionFile"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly delete_collection_file_api_collections__collection_id__files__file_id__delete: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly collection_id: string;
+                readonly file_id: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 204: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly read_passages_api_collections__collection_id__files__file_id__passages_get: {
+        readonly parameters: {
+            readonly query?: {
+                readonly first?: number;
+                readonly limit?: number;
+            };
+            readonly header?: never;
+            readonly path: {
+                readonly collection_id: string;
+                readonly file_id: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["DocumentPassages"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly list_readers_api_collections__collection_id__readers_get: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly collection_id: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["CollectionReaders"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly add_reader_api_collections__collection_id__readers_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly collection_id: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["ReaderBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["CollectionReaders"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly remove_reader_api_collections__collection_id__readers__reader__delete: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly collection_id: string;
+                readonly reader: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 204: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly search_collection_api_collections__collection_id__search_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly collection_id: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["SearchBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["FoundPassages"];
                 };
             };
             /** @description The request is invalid or not permitted */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { ADMIN_SECTIONS, href, parse, type Route } from "./routes";
+import { ADMIN_SECTIONS, DOCUMENTS, href, parse, type Route } from "./routes";
 
 const ROUTES: Route[] = [
   { name: "chat", conversation: null },
@@ -14,6 +14,10 @@ const ROUTES: Route[] = [
   { name: "account" },
   { name: "usage" },
   { name: "batches" },
+  DOCUMENTS,
+  { ...DOCUMENTS, collection: "vs_1" },
+  { ...DOCUMENTS, collection: "vs_1", file: "file-ä/2" },
+  { ...DOCUMENTS, collection: "vs_1", file: "file-1", passage: 12 },
   ...ADMIN_SECTIONS.map((section): Route => ({ name: "admin", section })),
 ];
 
@@ -22,7 +26,7 @@ it.each(ROUTES)("parses the URL of $name", (route) => {
   expect(parse(url.pathname, url.hash)).toEqual(route);
 });
 
-it.each(["/nothing", "/c", "/c/a/b", "/admin/secrets", "/account/x", "/index.html"])("%s is unknown", (path) => {
+it.each(["/nothing", "/c", "/c/a/b", "/admin/secrets", "/account/x", "/index.html", "/documents/a/b/c", "/documents/a/b/1/d"])("%s is unknown", (path) => {
   expect(parse(path, "")).toEqual({ name: "unknown" });
 });
 

@@ -16,6 +16,14 @@ export const ADMIN_SECTIONS = [
 ] as const;
 export type AdminSection = (typeof ADMIN_SECTIONS)[number];
 
+/** The list of collections, a collection, or a passage of one of its files. */
+export interface DocumentsRoute {
+  readonly name: "documents";
+  readonly collection: string | null;
+  readonly file: string | null;
+  readonly passage: number | null;
+}
+
 export type Route =
   | { readonly name: "chat"; readonly conversation: string | null }
   | { readonly name: "shared"; readonly token: string }
@@ -28,10 +36,12 @@ export type Route =
   | { readonly name: "account" }
   | { readonly name: "usage" }
   | { readonly name: "batches" }
+  | DocumentsRoute
   | { readonly name: "admin"; readonly section: AdminSection }
   | { readonly name: "unknown" };
 
 const UNKNOWN: Route = { name: "unknown" };
+export const DOCUMENTS: DocumentsRoute = { name: "documents", collection: null, file: null, passage: null };
 
 /** Returns the route of a URL. Tokens of links are in the fragment, which browsers do not send to the server. */
 export function parse(path: string, fragment: string): Route {
@@ -40,9 +50,11 @@ export function parse(path: string, fragment: string): Route {
     const token = given.get(name);
     if (token !== null) return { name, token };
   }
-  const [first = "", second, ...more] = path.split("/").filter((part) => part !== "").map(decoded);
+  const [name = "", ...rest] = path.split("/").filter((part) => part !== "").map(decoded);
+  if (name === "documents") return ofDocuments(rest) ?? UNKNOWN;
+  const [second, ...more] = rest;
   if (more.length > 0) return UNKNOWN;
-  return (second === undefined ? ofOne(first) : ofTwo(first, second)) ?? UNKNOWN;
+  return (second === undefined ? ofOne(name) : ofTwo(name, second)) ?? UNKNOWN;
 }
 
 /** Returns the URL of a route. */
@@ -58,6 +70,11 @@ export function href(route: Route): string {
       return `/#${route.name}=${encodeURIComponent(route.token)}`;
     case "admin":
       return `/admin/${route.section}`;
+    case "documents":
+      return ["/documents", route.collection, route.file, route.passage]
+        .filter((part) => part !== null)
+        .map((part, place) => (place === 0 ? part : encodeURIComponent(part)))
+        .join("/");
     case "unknown":
       return "/";
     default:
@@ -87,6 +104,11 @@ function ofTwo(name: string, rest: string): Route | undefined {
   if (name === "shared") return { name: "shared", token: rest };
   const section = name === "admin" ? ADMIN_SECTIONS.find((known) => known === rest) : undefined;
   return section === undefined ? undefined : { name: "admin", section };
+}
+
+function ofDocuments([collection, file, passage, ...more]: readonly string[]): Route | undefined {
+  if (more.length > 0 || (passage !== undefined && !/^\d{1,9}$/.test(passage))) return undefined;
+  return { ...DOCUMENTS, collection: collection ?? null, file: file ?? null, passage: passage === undefined ? null : Number(passage) };
 }
 
 function decoded(part: string): string {

@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from "vitest";
-import { count, day, dayOfUtc, moment, money, percent, perMillion } from "./format";
+import { count, day, dayOfUtc, duration, moment, money, percent, perMillion } from "./format";
 import { language } from "./messages/language.svelte";
 
 afterEach(() => language.choose(null));
@@ -29,4 +29,8 @@ it("formats local times, and follows the language", () => {
   expect([day(noon), moment(noon)]).toEqual(["Nov 21, 2026", expect.stringMatching(/^Nov 21, 2026, 12:30\sPM$/)]);
   language.choose("pl");
   expect([day(noon), count(12_345).replace(/\s/, " ")]).toEqual(["21 lis 2026", "12 345"]);
+});
+
+it("formats durations by their largest unit", () => {
+  expect([0.2, 50, 300, 10_800].map(duration)).toEqual(["1 second", "50 seconds", "5 minutes", "3 hours"]);
 });

@@ -2,6 +2,7 @@
 import { texts } from "./messages";
 
 const NANO = 1_000_000_000;
+const SECONDS = { second: 1, minute: 60, hour: 3600 } as const;
 
 export function count(value: number): string {
   return value.toLocaleString(texts.locale);
@@ -41,4 +42,11 @@ export function dayOfUtc(date: string): string {
 
 export function percent(part: number): string {
   return part.toLocaleString(texts.locale, { style: "percent" });
+}
+
+/** Formats a duration by its largest unit: 50 seconds, 5 minutes, 3 hours. */
+export function duration(seconds: number): string {
+  const unit = seconds < 90 ? "second" : seconds < 5400 ? "minute" : "hour";
+  const value = Math.max(1, Math.round(seconds / SECONDS[unit]));
+  return value.toLocaleString(texts.locale, { style: "unit", unit, unitDisplay: "long" });
 }

@@ -12,6 +12,8 @@ from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import PROJECT_SCOPES, Scope
 from gateway.http.routes import vector_store_files
 from router.messages import ServiceClass
+from stored_objects.documents.records import ProjectOwner
+from stored_objects.vector_stores.access import ORGANISATION, StoreScope
 from stored_objects.vector_stores.passages import BLOCK_PASSAGES
 from tests.gateway.conftest import OTHER_KEY, SetStage, eventually
 from tests.gateway.http.routes.test_files import error_of
@@ -101,7 +103,12 @@ async def test_content_is_listed_passage_by_passage(shelf: Library) -> None:
     assert file["status"] == "completed"
     assert file["chunking_strategy"]["type"] == "static"
     content = await shelf.get(f"/{store['id']}/files/{file['id']}/content")
-    assert "barks at night" in content["data"][0]["text"]
+    (passage,) = content["data"]
+    assert "barks at night" in passage["text"]
+    place = {"page": None, "heading_path": ["Dogs"], "start": 0, "end": len(passage["text"])}
+    assert {name: passage[name] for name in place} == place
+    (found,) = await shelf.search(store["id"], "dog")
+    assert (found["content"], found["passage"]) == ([passage], 0)
     assert (content["has_more"], content["next_page"]) == (False, None)
 
 
@@ -182,6 +189,47 @@ async def test_another_project_sees_nothing(shelf: Library) -> None:
     mine = await shelf.client.post("/v1/vector_stores", json={"file_ids": [file["id"]]}, headers=OTHER)
     assert error_of(mine) == (400, "invalid_value", "file_ids")
     assert (await shelf.client.get("/v1/vector_stores", headers=OTHER)).json()["data"] == []
+
+
+async def test_a_persons_store_is_read_by_the_persons_keys_and_those_whom_it_is_shared_with(shelf: Library) -> None:
+    stores, (file,) = shelf.stage.gateway.vector_stores, [await shelf.upload(DOGS)]
+    accounts = shelf.stage.accounts
+    for name, project in (("ada", "project-1"), ("bob", "project-2")):
+        principal = Principal(f"key-{name}", "tenant-1", "salt-1", project=project, user=f"user-{name}")
+        accounts.added[f"hr_live_{name}"] = principal
+    ada, bob = ({"authorization": f"Bearer hr_live_{name}"} for name in ("ada", "bob"))
+    owner = ProjectOwner("tenant-1", "project-1")
+    store = await stores.create(owner, embedder=EMBEDDER, scope=StoreScope.PERSON, person="user-ada")
+    path = f"/v1/vector_stores/{store.id}"
+    await shelf.get(f"/{store.id}", status=404)  # a key of the project without a person
+    attached = await shelf.client.post(f"{path}/files", json={"file_id": file}, headers=ada)
+    assert attached.status_code == 200, attached.text
+
+    async def statuses(headers: dict[str, str]) -> set[int]:
+        calls = [("GET", "", None), ("POST", "/search", {"query": "dog"}), ("GET", f"/files/{file}/content", None)]
+        return {
+            (await shelf.client.request(method, f"{path}{url}", json=body, headers=headers)).status_code
+            for method, url, body in calls
+        }
+
+    assert (await statuses(ada), await statuses(bob)) == ({200}, {404})
+    await stores.share(store, ORGANISATION)
+    assert await statuses(bob) == {200}
+    assert [each["id"] for each in (await shelf.client.get("/v1/vector_stores", headers=bob)).json()["data"]] == [
+        store.id
+    ]
+    for method, url, body in (
+        ("POST", "", {"name": "mine"}),
+        ("POST", "/files", {"file_id": file}),
+        ("POST", f"/files/{file}", {"attributes": {}}),
+        ("DELETE", f"/files/{file}", None),
+        ("POST", "/file_batches", {"file_ids": [file]}),
+        ("DELETE", "", None),
+    ):
+        response = await shelf.client.request(method, f"{path}{url}", json=body, headers=bob)
+        assert response.status_code == 403, (method, url, response.text)
+    await stores.unshare(store, ORGANISATION)
+    assert await statuses(bob) == {404}
 
 
 async def test_stores_are_listed_in_pages(shelf: Library) -> None:

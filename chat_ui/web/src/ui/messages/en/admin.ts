@@ -112,6 +112,8 @@ const events: Record<AuditRow["event"], string> = {
   "model_permissions.deleted": "All models permitted",
   "moderation.updated": "Moderation set",
   "moderation.deleted": "Moderation ended",
+  "vector_store.shared": "Collection of documents shared",
+  "vector_store.unshared": "Collection of documents not shared any more",
   "usage.exported": "Usage exported",
 };
 

@@ -3,6 +3,7 @@ import { account } from "./account";
 import { admin } from "./admin";
 import { batches } from "./batches";
 import { chat } from "./chat";
+import { documents } from "./documents";
 import { history } from "./history";
 import { limits } from "./limits";
 import { modelAccess } from "./model_access";
@@ -20,6 +21,7 @@ export const en = {
   ...account,
   ...usage,
   ...batches,
+  ...documents,
   ...admin,
   ...limits,
   ...modelAccess,

@@ -95,6 +95,8 @@ export const admin: typeof english = {
     "model_permissions.deleted": "Dopuszczono wszystkie modele",
     "moderation.updated": "Ustawiono moderację",
     "moderation.deleted": "Wyłączono moderację",
+    "vector_store.shared": "Udostępniono zbiór dokumentów",
+    "vector_store.unshared": "Cofnięto udostępnienie zbioru dokumentów",
     "usage.exported": "Wyeksportowano zużycie",
   },
   yes: "tak",

@@ -4,6 +4,7 @@ import { account } from "./account";
 import { admin } from "./admin";
 import { batches } from "./batches";
 import { chat } from "./chat";
+import { documents } from "./documents";
 import { history } from "./history";
 import { limits } from "./limits";
 import { modelAccess } from "./model_access";
@@ -21,6 +22,7 @@ export const pl: Messages = {
   ...account,
   ...usage,
   ...batches,
+  ...documents,
   ...admin,
   ...limits,
   ...modelAccess,

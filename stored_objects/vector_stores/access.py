@@ -1,0 +1,81 @@
+"""Who may read and who may change a vector store: the only place that decides it.
+
+A vector store belongs to a project, or to one person in it. Its owner, and those whom it is shared with, read it; it is
+changed in its project, by its owner. A reader is stored as a mark: that of a project, a person or the organisation. A
+caller who has none of the marks of a vector store does not find it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from auth_billing.access.principal import Principal
+from stored_objects.documents.records import ProjectOwner
+
+if TYPE_CHECKING:
+    from stored_objects.vector_stores.records import VectorStore
+
+ORGANISATION = "organisation"
+"""Mark of all people and API keys of the organisation."""
+_PERSON = "person:"
+
+
+class StoreScope(StrEnum):
+    """Whose a vector store is: a person's, a project's, or a project's for the whole organisation."""
+
+    PERSON = "person"
+    PROJECT = "project"
+    ORGANISATION = "organisation"
+
+    @classmethod
+    def of(cls, store: VectorStore) -> StoreScope:
+        """Return whose a vector store is."""
+        if store.person:
+            return cls.PERSON
+        return cls.ORGANISATION if ORGANISATION in store.shared_with else cls.PROJECT
+
+
+def project_mark(id: str) -> str:
+    """Return the mark of all people and API keys of a project."""
+    return f"project:{id}"
+
+
+def person_mark(id: str) -> str:
+    """Return the mark of a person, by the user's id."""
+    return f"{_PERSON}{id}"
+
+
+def person_of(mark: str) -> str | None:
+    """Return the id of the user that a mark is of; `None` for other marks."""
+    return mark.removeprefix(_PERSON) if mark.startswith(_PERSON) else None
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A caller who looks for vector stores: in a project, and perhaps a person."""
+
+    owner: ProjectOwner
+    person: str = ""
+    """Id of the user; empty: an API key of none."""
+
+    @classmethod
+    def of(cls, principal: Principal) -> Reader:
+        """Return the reader that a principal is: its project, with the user whose key or session it is."""
+        return cls(ProjectOwner.of(principal), principal.user)
+
+    @property
+    def organisation(self) -> str:
+        """Id of the organisation, outside which nothing is found."""
+        return self.owner.organisation
+
+    @property
+    def marks(self) -> list[str]:
+        """The marks that a vector store is found by: it needs one of them."""
+        own = [person_mark(self.person)] if self.person else []
+        return [ORGANISATION, project_mark(self.owner.project), *own]
+
+    def may_change(self, store: VectorStore) -> bool:
+        """Return whether the reader may rename, fill, share and delete a vector store."""
+        return store.owner == self.owner and store.person in ("", self.person)
