@@ -32,7 +32,7 @@ const problems: Readonly<Record<string, string>> = {
   cross_site: "The page is out of date. Please load it again.",
   request_too_large: "That is too large.",
   full: "There is no room for more. Delete something, or begin another conversation.",
-  storage_full: "Your conversations take all the space that you have. Delete some that you don’t need.",
+  storage_full: "All the space that you have is taken. Delete what you don’t need.",
   import_too_costly: "Reading this file takes too much time or memory. Split it, and import the parts.",
   import_unavailable: "Files can’t be imported on this server.",
   no_such_member: "No member of your organisation has this e-mail address.",

@@ -36,7 +36,7 @@ const problems: typeof english.problems = {
   cross_site: "Strona jest nieaktualna. Wczytaj ją ponownie.",
   request_too_large: "To jest za duże.",
   full: "Nie ma już miejsca. Usuń coś albo zacznij inną rozmowę.",
-  storage_full: "Twoje rozmowy zajmują całe miejsce, które masz. Usuń te, których nie potrzebujesz.",
+  storage_full: "Całe miejsce, które masz, jest zajęte. Usuń to, czego nie potrzebujesz.",
   import_too_costly: "Odczytanie tego pliku wymaga zbyt dużo czasu lub pamięci. Podziel go i zaimportuj części.",
   import_unavailable: "Na tym serwerze nie można importować plików.",
   no_such_member: "Żadna osoba w Twojej organizacji nie ma tego adresu e-mail.",
