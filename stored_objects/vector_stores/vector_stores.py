@@ -345,9 +345,10 @@ class VectorStores:
         await self.erase(await self.find_file(store, file))
 
     async def delete_everywhere(self, owner: ProjectOwner, file: str) -> None:
-        """Delete one file of `owner` from all vector stores, with its passages unless another file needs them."""
+        """Delete one of a project's own files from all vector stores, with passages unless another file needs them."""
         for each in await self.records.of_file(owner, file):
-            await self.erase(each)
+            if not each.person:
+                await self.erase(each)
 
     async def erase(self, file: VectorStoreFile) -> None:
         """Delete one file, number the deletion, and give back what it took; no effect if it is deleted already.

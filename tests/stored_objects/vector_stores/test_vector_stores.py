@@ -88,6 +88,8 @@ async def test_a_file_that_a_person_uploaded_is_deleted_with_its_content(platfor
     file = public_id(FILE_PREFIX, stored.id)
     await platform.stores.add(store, [replace(new_file(file), person="ada")])
     await platform.import_next()
+    await platform.stores.delete_everywhere(ADA, file)  # as a key of the project that has read the file's id
+    assert (await platform.stores.find_file(store, file)).person == "ada"
     await platform.stores.delete_file(store, file)
     with pytest.raises(BlobNotFound):
         await contents.find(owner, stored.id)
