@@ -2036,6 +2036,11 @@ export interface components {
              * @enum {string}
              */
             readonly state: "in_progress" | "completed" | "failed" | "cancelled";
+            /**
+             * Warning
+             * @description What was not read of the file, such as scanned pages, in English.
+             */
+            readonly warning: string | null;
         };
         /**
          * CollectionFiles
