@@ -93,6 +93,15 @@ class Batch:
     copies: list[BlockCopy] = field(default_factory=list)
     steps: int = 1
 
+    @property
+    def is_flex(self) -> bool:
+        """Whether the step computes sequences of the class `flex` alone."""
+        return bool(self.entries) and all(entry.sequence.flex for entry in self.entries)
+
+    def computes(self, request: str) -> bool:
+        """Return whether a sequence of the request with the id `request` is in the step."""
+        return any(entry.sequence.request == request for entry in self.entries)
+
 
 @dataclass(frozen=True, slots=True)
 class StepResult:

@@ -11,6 +11,7 @@ import torch
 
 from inference_worker.engine.attention.registry import create_attention
 from inference_worker.engine.attention_backend import AttentionBackend
+from inference_worker.engine.batch import Batch
 from inference_worker.engine.causal_lm import CausalLM, ModelShape
 from inference_worker.engine.execution.cache_allocation import allocate_cache
 from inference_worker.engine.execution.fault_isolation import IsolatingRunner
@@ -22,9 +23,10 @@ from inference_worker.engine.loading.dtypes import kv_cache_dtype_for, weight_dt
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.loading.native_conversion import convert_to_native
 from inference_worker.engine.native.build import best_instructions
-from inference_worker.engine.native.prefill_interrupt import PrefillInterrupt
+from inference_worker.engine.native.step_interrupt import AT_NEXT_LAYER, NEVER, StepInterrupt
 from inference_worker.engine.scheduling.limits import EngineLimits
 from inference_worker.engine.scheduling.memory_pool import MemoryPool
+from inference_worker.engine.scheduling.prefill_priority import MAX_FLEX_DEFERRALS
 from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, PrefixCache
 from inference_worker.engine.scheduling.scheduler import Scheduler
 from inference_worker.engine.scheduling.speculation import FREE_ROWS, NoSpeculation, Speculation, StepCost
@@ -60,10 +62,13 @@ class Engine:
         runner: Runner,
         compilations: CompilationQueue,
         ready: Ready,
-        prefill_interrupt: PrefillInterrupt | None = None,
+        step_interrupt: StepInterrupt | None = None,
     ) -> None:
-        """`prefill_interrupt`: the model's prefill interrupt, if its steps can be interrupted."""
-        self._prefill_interrupt = prefill_interrupt or PrefillInterrupt()
+        """`step_interrupt`: the model's step interrupt, if its steps can be interrupted."""
+        self._step_interrupt = step_interrupt or StepInterrupt()
+        self._commands = NEVER
+        self._current = Batch()
+        """The step that is computed; those between its layers aside."""
         self.scheduler = scheduler
         self.runner = runner
         self.compilations = compilations
@@ -134,7 +139,7 @@ class Engine:
             _runner(model, attention, limits, device),
             CompilationQueue(vocabulary, shape.vocab_size, shape.eos_token_ids),
             ready,
-            model.prefill_interrupt if isinstance(model, NativeDecoder) else None,
+            model.step_interrupt if isinstance(model, NativeDecoder) else None,
         )
 
     def ready(self) -> Ready:
@@ -162,26 +167,41 @@ class Engine:
         """Return whether the request with the id `request` was added, and has neither ended nor been aborted."""
         return self.scheduler.has(request) or self.compilations.has(request)
 
-    def enable_prefill_interrupts(
+    def computes(self, request: str) -> bool:
+        """Return whether the current step computes the request with the id `request`, which then can't be aborted."""
+        return self._current.computes(request)
+
+    def enable_step_interrupts(
         self, commands: int, receive: Callable[[], None], emit: Callable[[list[TokenEvent]], None]
     ) -> None:
-        """Let a short prompt that arrives during a step be prefilled between two layers of that step (ADR 0049).
+        """Let requests that arrive during a step be computed between its layers: a short prompt, beside `flex` all.
 
-        Does nothing where the model can't be interrupted between layers.
+        Does nothing where the model can't be interrupted between layers (ADR 0049, ADR 0075).
 
         Args:
             commands: file descriptor that becomes readable when a command arrives.
-            receive: adds the requests that have arrived. It must not abort any: the interrupted step uses their blocks.
-            emit: called with the prefill's events before the step goes on.
+            receive: applies the commands that have arrived but those for requests that the step `computes`.
+            emit: called with the events of a step between two layers before the interrupted step goes on.
         """
 
-        def prefill() -> None:
-            receive()
-            batch = self.scheduler.schedule_prefill_interrupt()
+        def compute(batch: Batch | None) -> bool:
             if batch is not None:
                 emit(self.scheduler.commit(batch, self.runner.execute(batch)))
+            return batch is not None
 
-        self._prefill_interrupt.wakeup_fd, self._prefill_interrupt.handler = commands, prefill
+        def interrupt() -> int:
+            receive()
+            if not self._current.is_flex:
+                compute(self.scheduler.schedule_prefill_interrupt())
+                return NEVER
+            for _ in range(MAX_FLEX_DEFERRALS):
+                self._take_compiled()
+                if not compute(self.scheduler.schedule_beside_flex()):
+                    return commands
+                receive()
+            return AT_NEXT_LAYER
+
+        self._commands, self._step_interrupt.handler = commands, interrupt
 
     def step(self) -> list[TokenEvent]:
         """Run one step of all running sequences (on CUDA perhaps several decode steps); return new tokens as events.
@@ -189,7 +209,9 @@ class Engine:
         A step schedules tokens, computes them and commits the outcome. Call it while `has_work` is true.
         """
         self._take_compiled()
-        batch = self.scheduler.schedule()
+        batch = self._current = self.scheduler.schedule()
+        gives_way = batch.is_flex and self.scheduler.has_usual and self._commands != NEVER
+        self._step_interrupt.wakeup_fd = AT_NEXT_LAYER if gives_way else self._commands
         result = self.runner.execute(batch)
         return self.scheduler.commit(batch, result)
 

@@ -71,15 +71,15 @@ class SteppingEngine(Protocol[R_contra]):
 class InterruptibleEngine(SteppingEngine[Any], Protocol):
     """An engine that can accept requests while it computes a step."""
 
-    def has(self, request: str) -> bool:
-        """Return whether the request with this id was added to the engine and has neither ended nor been aborted."""
+    def computes(self, request: str) -> bool:
+        """Return whether the current step computes the request with this id, which then can't be aborted."""
 
-    def enable_prefill_interrupts(
+    def enable_step_interrupts(
         self, commands: int, receive: Callable[[], None], emit: Callable[[list[Any]], None]
     ) -> None:
-        """Let a short prompt that arrives during a step be prefilled between two layers of that step.
+        """Let requests that arrive during a step be computed between two layers of that step.
 
-        Called once by the engine process before its first step; `Engine.enable_prefill_interrupts` describes the
+        Called once by the engine process before its first step; `Engine.enable_step_interrupts` describes the
         arguments.
         """
 
@@ -217,7 +217,7 @@ class EngineLoop:
         self._engine = engine
         self._reader, self._buffer = CommandReader(commands), ReportBuffer(writer)
         if isinstance(engine, InterruptibleEngine):
-            _enable_prefill_interrupts(engine, self._reader, self._buffer)
+            _enable_step_interrupts(engine, self._reader, self._buffer)
 
     def has_work(self) -> bool:
         """Return whether the engine has unfinished requests, or commands were kept for it."""
@@ -265,19 +265,19 @@ def _apply(engine: SteppingEngine[Any], command: EngineRequest | Abort) -> None:
         engine.add(command)
 
 
-def _enable_prefill_interrupts(engine: InterruptibleEngine, reader: CommandReader, buffer: ReportBuffer) -> None:
-    """Have requests accepted during steps. The main loop notices between steps if the parent exits meanwhile."""
+def _enable_step_interrupts(engine: InterruptibleEngine, reader: CommandReader, buffer: ReportBuffer) -> None:
+    """Have commands applied during steps. The main loop notices between steps if the parent exits meanwhile."""
 
     def receive() -> None:
         with suppress(EOFError, OSError):
-            for request in reader.new_requests(engine.has):
-                engine.add(request)
+            for command in reader.during_step(engine.computes):
+                _apply(engine, command)
 
     def emit(events: list[Any]) -> None:
         with suppress(OSError):
             buffer.put(events, engine.failures(), engine.load())
 
-    engine.enable_prefill_interrupts(reader.fileno(), receive, emit)
+    engine.enable_step_interrupts(reader.fileno(), receive, emit)
 
 
 def _pool(settings: Sequence[EngineSettings]) -> MemoryPool:

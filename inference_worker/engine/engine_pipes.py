@@ -38,7 +38,7 @@ class CommandReader:
         return self._pipe.fileno()
 
     def has_deferred(self) -> bool:
-        """Return whether commands were kept for `next` by `new_requests`."""
+        """Return whether commands were kept for `next` by `during_step`."""
         return bool(self._deferred)
 
     def next(self) -> Command | None:
@@ -51,20 +51,31 @@ class CommandReader:
             return self._deferred.popleft()
         return self._decoder.decode(self._pipe.recv_bytes()) if self._pipe.poll(0) else None
 
-    def new_requests(self, known: Callable[[str], bool]) -> Iterator[EngineRequest]:
-        """Yield the requests that have arrived and whose ids are not `known`, up to the first command of another kind.
+    def during_step(self, computes: Callable[[str], bool]) -> Iterator[EngineRequest | Abort]:
+        """Yield the commands that have arrived and can be applied while the engine computes a step.
 
-        Safe while the engine computes a step. That other command, and all after it, are kept for `next`.
+        Those for a request that the step `computes`, and further ones for the same request, are kept for `next`, and a
+        shutdown with all that follows it.
 
         Raises:
             EOFError, OSError: the parent process, the worker, has exited.
         """
+        held = {_request(command) for command in self._deferred}
         while self._pipe.poll(0):
             command = self._decoder.decode(self._pipe.recv_bytes())
-            if self._deferred or isinstance(command, Abort | Shutdown) or known(command.id):
+            request = _request(command)
+            if isinstance(command, Shutdown) or request is None or held & {None, request} or computes(request):
                 self._deferred.append(command)
+                held.add(request)
             else:
                 yield command
+
+
+def _request(command: Command) -> str | None:
+    """Return the id of the request that a command is about; `None`: a shutdown."""
+    if isinstance(command, Shutdown):
+        return None
+    return command.request if isinstance(command, Abort) else command.id
 
 
 class EventWriter:

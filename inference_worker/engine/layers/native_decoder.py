@@ -38,7 +38,7 @@ from inference_worker.engine.native.packing import (
     interleave_rows,
     pack,
 )
-from inference_worker.engine.native.prefill_interrupt import PrefillInterrupt
+from inference_worker.engine.native.step_interrupt import StepInterrupt
 from inference_worker.engine.native.weight_arena import WeightArena
 from inference_worker.errors import NativeUnavailable
 
@@ -83,7 +83,7 @@ class NativeDecoder:
         self._panel = kernels.panel
         self._row_bits = row_bits
         self._config = model.config
-        self.prefill_interrupt = PrefillInterrupt()
+        self.step_interrupt = StepInterrupt()
         self._arena = WeightArena()
         self._keep_alive: list[PackedWeight | Tensor] = []
         stack = model.model
@@ -107,11 +107,10 @@ class NativeDecoder:
         rotation = self.rotary.at(positions, torch.float32)
         model = self._bind_cache(attention.backend.cache)
         compute = partial(self._kernels.decode, model, attention.metadata, (rotation.cos, rotation.sin, states))
-        with self.prefill_interrupt.claim() as wakeup_fd:
+        with self.step_interrupt.claim() as wakeup_fd:
             done = compute(wakeup_fd=wakeup_fd)
-            if done < len(self._layers):
-                self.prefill_interrupt.handler()
-                compute(first=done)
+            while done < len(self._layers):
+                done = compute(first=done, wakeup_fd=self.step_interrupt.handler())
         return states
 
     def logits(self, hidden: Tensor) -> Tensor:

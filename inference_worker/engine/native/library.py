@@ -18,7 +18,7 @@ from inference_worker.engine.attention_backend import AttentionInputs, Attention
 from inference_worker.engine.kv_cache import KVCache
 from inference_worker.engine.native.build import best_instructions, built_library
 from inference_worker.engine.native.packing import FLOATS, INT8, PackedWeight
-from inference_worker.engine.native.prefill_interrupt import NO_DESCRIPTOR
+from inference_worker.engine.native.step_interrupt import NEVER
 from inference_worker.errors import NativeError, NativeUnavailable
 
 HEAD_STEP = 16
@@ -225,7 +225,7 @@ class Kernels:
         rows: tuple[Tensor, Tensor, Tensor],
         *,
         first: int = 0,
-        wakeup_fd: int = NO_DESCRIPTOR,
+        wakeup_fd: int = NEVER,
     ) -> int:
         """Compute a decoder's layers from number `first` on, and the final norm, over the states in `rows`, in place.
 
@@ -234,7 +234,8 @@ class Kernels:
             metadata: metadata of the step.
             rows: cosines, sines ([T, head size / 2] each) and states ([T, hidden]), float32.
             first: index of the layer to start with.
-            wakeup_fd: a file descriptor; the call returns between two layers once it is readable.
+            wakeup_fd: a file descriptor; the call returns between two layers once it is readable. `NEVER`: it computes
+                all layers; `AT_NEXT_LAYER`: it returns after one.
 
         Returns:
             Number of layers computed so far, fewer than the model's if the call was interrupted.

@@ -2,7 +2,7 @@
 
 Deferred entries keep their blocks. Decodes are deferred for short prompts, at most every second time. Sequences of the
 service class `flex` are deferred for each prompt of another class; where decodes are deferred at all, because each row
-of a step takes time, they are deferred for each sequence of another class.
+of a step takes time, they never share a step with sequences of another class.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from __future__ import annotations
 from inference_worker.engine.batch import ScheduledSequence
 
 MAX_FLEX_DEFERRALS = 7
-"""Number of steps in a row that sequences of the class `flex` can be left out of, so that they never starve."""
+"""Number of steps in a row that sequences of the class `flex` can wait for, so that they never starve.
+
+They are left out of so many steps or, in a step of their own, wait for so many between two layers.
+"""
 
 
 class PrefillPriority:
@@ -24,9 +27,6 @@ class PrefillPriority:
         self._flex_deferrals = 0
         """Number of steps in a row that sequences of the class `flex` were left out of."""
         self._interruptible = False
-        self._delays_decodes = False
-        """Whether an interruption of the current step delays decodes of other classes than `flex`."""
-        self._delays_flex = False
 
     def begin_step(self) -> None:
         """Begin to plan a step, which can't be interrupted before `kept` is called."""
@@ -34,31 +34,41 @@ class PrefillPriority:
 
     def kept(self, entries: list[ScheduledSequence]) -> list[ScheduledSequence]:
         """Return the entries of a step that stay in it. Those of the class `flex` are the last of `entries`."""
-        flex = [entry for entry in entries if entry.sequence.flex]
-        usual = entries[: len(entries) - len(flex)]
+        usual, flex = self._turn(entries)
         kept = usual or flex
-        prompts = [entry for entry in kept if entry.count > 1 or not entry.sequence.generated]
+        prompts = [entry for entry in kept if _is_prompt(entry)]
         eligible = sum(entry.count for entry in prompts) in self._short_prompts
-        defers_flex = bool(usual and flex and (prompts or self._short_prompts))
-        defers_flex = defers_flex and self._flex_deferrals < MAX_FLEX_DEFERRALS
-        self._flex_deferrals = self._flex_deferrals + 1 if defers_flex else 0
-        self._delays_decodes, self._delays_flex = bool(usual), bool(flex) and not defers_flex
-        self._interruptible = not usual or not (prompts or (self._decode_deferred and not self._delays_flex))
+        self._interruptible = bool(usual) and not (prompts or self._decode_deferred)
         self._decode_deferred = eligible and not self._decode_deferred and len(prompts) < len(kept)
         if self._decode_deferred:
             kept = prompts
-        return kept + flex if usual and not defers_flex else kept
+        return kept + flex if usual else kept
 
-    def may_interrupt(self, prompt_tokens: int, *, flex: bool) -> bool:
+    def may_interrupt(self, prompt_tokens: int) -> bool:
         """Return whether a prompt may be computed between two layers of the current step, which was planned last.
 
-        The prompt must be short and not of the class `flex`; below the short ones, which cost little next to the
-        decodes of a step, it may interrupt a step with `flex`. A step with other classes must have no prompts of them,
-        and unless it computes `flex` too their decodes must not have been deferred, or interrupted, just before.
+        The prompt must be short, and the step must only decode, of other classes than `flex`, decodes that were not
+        deferred, or interrupted, just before.
         """
-        least = 1 if self._delays_flex else self._short_prompts.start
-        return self._interruptible and not flex and least <= prompt_tokens < self._short_prompts.stop
+        return self._interruptible and prompt_tokens in self._short_prompts
 
     def record_interrupt(self) -> None:
-        """Record that the current step is interrupted: not again, and decodes that it delays are not deferred next."""
-        self._interruptible, self._decode_deferred = False, self._delays_decodes
+        """Record that the current step is interrupted: not again, and decodes are not deferred in the next one."""
+        self._interruptible, self._decode_deferred = False, True
+
+    def _turn(self, entries: list[ScheduledSequence]) -> tuple[list[ScheduledSequence], list[ScheduledSequence]]:
+        """Return the entries whose turn it is: those of other classes, and those of the class `flex`."""
+        flex = [entry for entry in entries if entry.sequence.flex]
+        usual = entries[: len(entries) - len(flex)]
+        if not (usual and flex and (self._short_prompts or any(map(_is_prompt, usual)))):
+            self._flex_deferrals = 0
+            return usual, flex
+        if self._flex_deferrals < MAX_FLEX_DEFERRALS:
+            self._flex_deferrals += 1
+            return usual, []
+        self._flex_deferrals = 0
+        return [] if self._short_prompts else usual, flex
+
+
+def _is_prompt(entry: ScheduledSequence) -> bool:
+    return entry.count > 1 or not entry.sequence.generated

@@ -9,18 +9,19 @@ front of the queue and is recomputed.
 
 Sequences of the service class `flex` give way to all others within a step: they are planned, admitted and recomputed
 last, are preempted for a slot or blocks that another needs, and are left out of steps that compute another's prompt.
+Where each row of a step takes time they have steps of their own, between whose layers those of others are computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Rows
-from dataclasses import dataclass, field
 
-from inference_worker.engine.batch import Batch, BlockCopy, ScheduledSequence, StepResult
+from inference_worker.engine.batch import Batch, ScheduledSequence, StepResult
 from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.scheduling.counters import Counters, used_token_slots
-from inference_worker.engine.scheduling.limits import EngineLimits
+from inference_worker.engine.scheduling.limits import FLEX_RESERVE, FLEX_STEP_TOKENS, EngineLimits
 from inference_worker.engine.scheduling.new_requests import rejection_reason, to_sequences
+from inference_worker.engine.scheduling.plan import Plan
 from inference_worker.engine.scheduling.prefill_priority import PrefillPriority
 from inference_worker.engine.scheduling.speculation import Speculation, append_accepted
 from inference_worker.engine.scheduling.stop_conditions import append_decoded, finish_reason
@@ -35,24 +36,6 @@ from inference_worker.engine_protocol import (
     TokenEvent,
 )
 from inference_worker.structured.matcher import Matcher
-
-FLEX_RESERVE = 8
-"""One in so many slots stays free of sequences of the class `flex`, so that another's prompt may interrupt a step."""
-
-
-@dataclass(slots=True)
-class _Plan:
-    """A step that is being planned; `running[:position]` have been given tokens.
-
-    `preempted`: a sequence lost its blocks because memory is short; `gave_way`: one of the class `flex` lost its slot.
-    """
-
-    budget: int
-    position: int = 0
-    preempted: bool = False
-    gave_way: bool = False
-    entries: list[ScheduledSequence] = field(default_factory=list)
-    copies: list[BlockCopy] = field(default_factory=list)
 
 
 class Scheduler:
@@ -117,6 +100,11 @@ class Scheduler:
         """Return whether the request with the id `request` was added and has neither ended nor been aborted."""
         return request in self._choices
 
+    @property
+    def has_usual(self) -> bool:
+        """Whether sequences of other classes than `flex` wait or are running."""
+        return not self.waiting.only_flex or bool(self.running and not self.running[0].flex)
+
     def has_work(self) -> bool:
         """Return whether any request was added that has neither ended nor been aborted."""
         return bool(self._choices)
@@ -146,15 +134,16 @@ class Scheduler:
 
         Call `commit` with the batch's result before the next step is planned.
         """
-        plan = _Plan(budget=self.limits.max_num_batched_tokens)
+        plan = Plan(budget=self.limits.max_num_batched_tokens)
         self._priority.begin_step()
         self._plan_running(plan, flex=False)
-        while plan.budget and not plan.preempted and not self.waiting.only_flex and self._admit(plan):
-            self._plan_running(plan, flex=False)
+        self._admit_usual(plan)
+        if self.limits.priority_prefill_tokens:
+            plan.budget = min(plan.budget, FLEX_STEP_TOKENS)
         self._plan_running(plan)
-        while plan.budget and not (plan.preempted or plan.gave_way) and self.waiting.only_flex and self._admit(plan):
+        while plan.budget and not (plan.blocks_lack or plan.gave_way) and self.waiting.only_flex and self._admit(plan):
             self._plan_running(plan)
-        if not plan.preempted:
+        if not plan.blocks_lack:
             self._prioritise_prefill(plan)
             self._speculate(plan)
         return Batch(plan.entries, plan.copies, self._allowed_steps(plan))
@@ -162,21 +151,41 @@ class Scheduler:
     def schedule_prefill_interrupt(self) -> Batch | None:
         """Plan a step that prefills the next waiting prompt alone, to run between two layers of the current step.
 
-        Returns `None` unless the current step only decodes or is for the class `flex`, the prompt is short and of
-        another class, and its blocks are free. The batch must be committed before the current step, and nothing may be
-        aborted before both are committed.
+        Returns `None` unless the current step only decodes, the prompt is short and not of the class `flex`, and its
+        blocks are free. The batch must be committed before the current step, and no sequence of either may be aborted
+        before.
         """
         sequence = self.waiting.peek()
-        if sequence is None or not self._priority.may_interrupt(sequence.target, flex=sequence.flex):
+        if sequence is None or sequence.flex or not self._priority.may_interrupt(sequence.target):
             return None
-        plan = _Plan(self.limits.max_num_batched_tokens, position=self._place(sequence))
+        plan = Plan(self.limits.max_num_batched_tokens, position=self._place(sequence))
         if not self._admit():
             return None
         self._priority.record_interrupt()
         self._plan_running(plan, flex=False)
         return Batch(plan.entries, plan.copies)
 
-    def _plan_running(self, plan: _Plan, *, flex: bool = True) -> None:
+    def schedule_beside_flex(self) -> Batch | None:
+        """Plan a step of the sequences of other classes, to run between two layers of the current step of `flex`.
+
+        Nothing is preempted for it. Returns `None` if there is nothing to compute, or its blocks are not free. As that
+        of `schedule_prefill_interrupt`, the batch must be committed before the current step.
+        """
+        plan = Plan(budget=self.limits.max_num_batched_tokens, preempts=False)
+        self._plan_running(plan, flex=False)
+        self._admit_usual(plan)
+        if not plan.entries:
+            return None
+        self._prioritise_prefill(plan)
+        self._speculate(plan)
+        return Batch(plan.entries, plan.copies)
+
+    def _admit_usual(self, plan: Plan) -> None:
+        """Admit waiting sequences of other classes than `flex`, and plan their tokens."""
+        while plan.budget and not plan.blocks_lack and not self.waiting.only_flex and self._admit(plan):
+            self._plan_running(plan, flex=False)
+
+    def _plan_running(self, plan: Plan, *, flex: bool = True) -> None:
         """Plan the due tokens of the running sequences from `plan.position` on, within the budget.
 
         Without `flex` up to the first sequence of the class `flex`.
@@ -192,24 +201,24 @@ class Scheduler:
             plan.budget -= count
             plan.position += 1
 
-    def _preempt_for(self, plan: _Plan, sequence: Sequence, end: int) -> bool:
-        """Preempt the latest running sequences until `sequence` fits; return False if it was preempted itself."""
+    def _preempt_for(self, plan: Plan, sequence: Sequence, end: int) -> bool:
+        """Preempt the latest running sequences until `sequence` fits; return False if it doesn't, or was preempted."""
         while not self.blocks.can_extend(sequence, end):
             if self._free_reserved_blocks():
                 continue
-            plan.preempted = True
-            if self._preempt_last() is sequence:
+            plan.blocks_lack = True
+            if not plan.preempts or self._preempt_last() is sequence:
                 return False
         return True
 
-    def _prioritise_prefill(self, plan: _Plan) -> None:
+    def _prioritise_prefill(self, plan: Plan) -> None:
         """Defer entries of the plan to the next step for the sake of prompts; their blocks stay allocated."""
         planned, plan.entries = plan.entries, self._priority.kept(plan.entries)
         plan.budget += sum(entry.count for entry in planned) - sum(entry.count for entry in plan.entries)
 
-    def _speculate(self, plan: _Plan) -> None:
+    def _speculate(self, plan: Plan) -> None:
         """Add draft tokens within the remaining token budget and blocks."""
-        rows = self.limits.max_num_batched_tokens - plan.budget
+        rows = sum(entry.count for entry in plan.entries)
         for index, drafts in self.speculation.drafts(plan.entries, rows, plan.budget).items():
             sequence, start = plan.entries[index].sequence, plan.entries[index].start
             count = 1 + len(drafts)
@@ -218,26 +227,19 @@ class Scheduler:
                 self.blocks.extend(sequence, start + count)
                 plan.entries[index] = ScheduledSequence(sequence, start, count, tuple(drafts))
 
-    def _allowed_steps(self, plan: _Plan) -> int:
+    def _allowed_steps(self, plan: Plan) -> int:
         """Return how many steps the batch may run: several if it is pure decode and the blocks suffice for all."""
-        max_steps, entries = self.limits.max_decode_steps, plan.entries
-        pure_decode = entries and all(entry.count == entry.sample_count == 1 for entry in entries)
-        if max_steps == 1 or plan.preempted or not pure_decode or any(entry.sequence.matcher for entry in entries):
-            return 1  # a grammar must be evaluated on the host after each token
-        unforced = [each.sequence.reasoning.unforced for each in entries if each.sequence.reasoning is not None]
-        max_steps = max(1, min([max_steps, *(each for each in unforced if each is not None)]))
-        # The last token of a sequence is sampled, never computed.
-        ends = [min(e.start + max_steps, e.sequence.prompt_length + e.sequence.max_tokens - 1) for e in entries]
-        if not self.blocks.can_extend_all([entry.sequence for entry in entries], ends):
+        steps, ends = plan.decode_steps(self.limits.max_decode_steps)
+        if steps == 1 or not self.blocks.can_extend_all([entry.sequence for entry in plan.entries], ends):
             return 1
-        for entry, end in zip(entries, ends, strict=True):
+        for entry, end in zip(plan.entries, ends, strict=True):
             self.blocks.extend(entry.sequence, end)
-        return max_steps
+        return steps
 
-    def _admit(self, plan: _Plan | None = None) -> bool:
+    def _admit(self, plan: Plan | None = None) -> bool:
         """Admit the next waiting sequence if there is a slot for it and blocks for all its known tokens.
 
-        In a `plan`, sequences of the class `flex` are preempted for another one.
+        In a `plan` that preempts, sequences of the class `flex` are preempted for another one.
         """
         sequence = self.waiting.peek()
         if sequence is None:
@@ -267,12 +269,12 @@ class Scheduler:
             return len(self.running)
         return next((index for index, each in enumerate(self.running) if each.flex), len(self.running))
 
-    def _preempt_flex(self, plan: _Plan | None, sequence: Sequence) -> bool:
+    def _preempt_flex(self, plan: Plan | None, sequence: Sequence) -> bool:
         """Preempt the running sequence of the class `flex` that was admitted last, if `sequence` is of another class.
 
-        Return whether there was one. Only a `plan` that has not planned `flex` allows it.
+        Return whether there was one. Only a `plan` that preempts, and has not planned `flex`, allows it.
         """
-        if plan is None or sequence.flex or not self.running or not self.running[-1].flex:
+        if plan is None or not plan.preempts or sequence.flex or not self.running or not self.running[-1].flex:
             return False
         self._preempt_last()
         plan.gave_way = True

@@ -106,10 +106,10 @@ class InterruptedEngine(EchoEngine):
         self.computed: list[set[str]] = []
         self.within: list[set[str]] = []
 
-    def has(self, request: str) -> bool:
-        return request in self.left
+    def computes(self, request: str) -> bool:
+        return request in self.computed[-1]
 
-    def enable_prefill_interrupts(
+    def enable_step_interrupts(
         self, commands: int, receive: Callable[[], None], emit: Callable[[list[TokenEvent]], None]
     ) -> None:
         self.commands, self.receive, self.emit = commands, receive, emit
@@ -125,7 +125,7 @@ class InterruptedEngine(EchoEngine):
         return [self._next(request) for request in list(self.left) if request in before]
 
 
-def test_new_requests_are_accepted_within_a_step_and_other_commands_between_steps() -> None:
+def test_commands_are_applied_within_a_step_but_those_for_what_it_computes() -> None:
     encoder = msgspec.msgpack.Encoder()
     (commands, command_pipe), (reader, report_pipe) = Pipe(duplex=False), Pipe(duplex=False)
 
@@ -134,16 +134,19 @@ def test_new_requests_are_accepted_within_a_step_and_other_commands_between_step
             command_pipe.send_bytes(encoder.encode(word))
 
     engine = InterruptedEngine(
-        # A known id starts over after the step only, and every command after it is deferred.
-        lambda: write(request("comes", [3, 4]), request("left", [5]), Abort(request="comes"), request("late", [6])),
-        lambda: write(Shutdown()),
+        # A request that the step computes is aborted and starts over after it; another's commands overtake that.
+        lambda: write(request("comes", [3]), Abort(request="left"), request("left", [5, 6]), request("goes", [8, 9])),
+        lambda: write(
+            *(request("late", [6]), Abort(request="late"), Abort(request="goes"), request("more", [1])),
+            *(Shutdown(), request("never", [7])),
+        ),
     )
     write(request("left", [1, 2]))
     serve(engine, commands, EventWriter(report_pipe))
-    assert engine.computed == [{"left"}, {"left", "late"}]
-    assert engine.within == [{"left", "comes"}, {"left", "late"}]
-    reports = [[(event.request, event.token_ids) for event in read_report(reader).events] for _ in range(4)]  # type: ignore[union-attr]
-    assert reports == [[("comes", [3])], [("left", [1])], [], [("left", [5]), ("late", [6])]]
+    assert engine.computed == [{"left"}, {"left", "goes"}]
+    assert engine.within == [{"left", "comes", "goes"}, {"left", "goes", "more"}]
+    reports = [{event.request: event.token_ids for event in read_report(reader).events} for _ in range(4)]  # type: ignore[union-attr]
+    assert reports == [{"comes": [3], "goes": [8]}, {"left": [1]}, {"more": [1]}, {"goes": [9], "left": [5]}]
 
 
 def test_a_parent_exit_during_a_step_is_noticed_after_it() -> None:

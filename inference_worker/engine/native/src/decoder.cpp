@@ -76,6 +76,9 @@ void rotate(float* head, int64_t size, const float* cos, const float* sin) {
     }
 }
 
+// In place of a file descriptor, as in `native/step_interrupt.py`.
+constexpr int never = -1, at_next_layer = -2;
+
 // Whether a read from a file descriptor would not block.
 bool readable(int descriptor) {
     pollfd asked{descriptor, POLLIN, 0};
@@ -316,9 +319,9 @@ int64_t Kernels::decode(const Model& model, const Step& step, const float* cos, 
     std::atomic<int64_t> end = model.layers;  // written within `share`, so that all threads see the same value after it
     team_.run([&](int rank) {
         for (int64_t layer = first; layer < model.layers; ++layer) {
-            if (wakeup_fd >= 0 && layer > first) {
+            if (wakeup_fd != never && layer > first) {
                 team_.share(1, [&](int64_t) {
-                    if (readable(wakeup_fd)) end = layer;
+                    if (wakeup_fd == at_next_layer || readable(wakeup_fd)) end = layer;
                 });
                 if (end == layer) return;
             }

@@ -106,7 +106,7 @@ class Kernels {
                    const float* query, const float* key, const float* value, float scale, int64_t window, float* out);
 
     // Computes all layers and the final norm. `x` is [rows, hidden]: embeddings in, final states out. cos, sin: [rows,
-    // head size / 2]. Returns between two layers if `wakeup_fd` (a file descriptor, -1: none) is readable. Returns the
+    // head size / 2]. Returns between two layers if `wakeup_fd` (a file descriptor; -1: none; -2: always) is readable. Returns the
     // number of computed layers; call it again with that as `first` to continue. Other steps may be computed in
     // between.
     int64_t decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x, int64_t first,

@@ -13,6 +13,7 @@ from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder, check_supported
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.native.library import Kernels
+from inference_worker.engine.native.step_interrupt import AT_NEXT_LAYER, NEVER
 from inference_worker.errors import NativeUnavailable
 from inference_worker.model_files.model_source import resolve
 from tests.fakes.packed_steps import first_step, packed_logits, random_sequences
@@ -94,16 +95,21 @@ def test_interrupted_steps_compute_the_same(threads: int, instructions: str | No
     command_fd, write_fd = os.pipe()
     played = []
 
-    def handler() -> None:
+    def handler() -> int:
         played.append(packed_logits(native, sequences, [5]))
+        return again.pop() if again else NEVER
 
-    native.prefill_interrupt.wakeup_fd, native.prefill_interrupt.handler = command_fd, handler
+    again: list[int] = []
+    native.step_interrupt.wakeup_fd, native.step_interrupt.handler = command_fd, handler
     packed_logits(native, sequences, [5])
     assert not played  # nothing to hear
     os.write(write_fd, b"!")
     interrupted = packed_logits(native, sequences, [5])
     assert len(played) == -(-max(map(len, sequences)) // 5) + 1  # once a step, and never within
-    for logits in (interrupted, *played):
+    del played[1:]
+    again += [AT_NEXT_LAYER]
+    again_interrupted = packed_logits(native, sequences, [5])
+    for logits in (interrupted, again_interrupted, *played):
         assert all(torch.equal(rows, reference) for rows, reference in zip(logits, expected, strict=True))
     os.close(command_fd)
     os.close(write_fd)

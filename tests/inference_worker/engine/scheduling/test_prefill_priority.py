@@ -32,12 +32,12 @@ def test_flex_is_deferred_for_prompts_of_others_some_steps_in_a_row() -> None:
     assert priority.kept(entries[1:]) == entries[1:], "no prompt of another class"
 
 
-def test_flex_is_deferred_for_decodes_of_others_where_rows_take_time() -> None:
+def test_flex_has_steps_of_its_own_where_rows_take_time() -> None:
     entries = [decode(), prompt(5, flex=True)]
     assert PrefillPriority(range(0)).kept(entries) == entries
     priority = PrefillPriority(SHORT)
-    kept = [priority.kept(entries) for _ in range(MAX_FLEX_DEFERRALS + 1)]
-    assert kept == [entries[:1]] * MAX_FLEX_DEFERRALS + [entries]
+    kept = [priority.kept(entries) for _ in range(MAX_FLEX_DEFERRALS + 2)]
+    assert kept == [entries[:1]] * MAX_FLEX_DEFERRALS + [entries[1:], entries[:1]]
 
 
 def test_prompts_of_flex_defer_decodes_of_flex() -> None:
@@ -50,35 +50,23 @@ def test_prompts_of_flex_defer_decodes_of_flex() -> None:
     [
         ([decode()], SHORT),
         ([decode(), decode(flex=True)], SHORT),
-        ([decode(flex=True)], range(1, 11)),
-        ([prompt(5, flex=True)], range(1, 11)),
+        ([decode(flex=True)], range(0)),
         ([prompt(5), decode(flex=True)], range(0)),
     ],
 )
-def test_short_prompts_may_interrupt_a_step_and_any_shorter_ones_that_of_flex(
-    step: list[ScheduledSequence], tokens: range
-) -> None:
+def test_short_prompts_may_interrupt_a_step_of_decodes(step: list[ScheduledSequence], tokens: range) -> None:
     priority = PrefillPriority(SHORT)
     priority.kept(step)
-    assert [each for each in range(1, 20) if priority.may_interrupt(each, flex=False)] == list(tokens)
-    assert not priority.may_interrupt(5, flex=True)
+    assert [each for each in range(1, 20) if priority.may_interrupt(each)] == list(tokens)
     priority.record_interrupt()
-    assert not priority.may_interrupt(5, flex=False)
+    assert not priority.may_interrupt(5)
 
 
-def test_decodes_are_not_delayed_twice_but_those_of_flex_are() -> None:
-    for entries, again in (([decode()], False), ([decode(flex=True)], True)):
-        priority = PrefillPriority(SHORT)
-        priority.kept(entries)
-        priority.record_interrupt()
-        priority.kept(entries)
-        assert priority.may_interrupt(5, flex=False) is again
-
-
-def test_a_prompt_interrupts_a_step_of_all_classes_although_decodes_were_just_deferred() -> None:
+def test_decodes_are_not_delayed_twice() -> None:
     priority = PrefillPriority(SHORT)
-    for _ in range(MAX_FLEX_DEFERRALS):
-        priority.kept([decode(), decode(flex=True)])
+    priority.kept([decode()])
     priority.record_interrupt()
-    assert len(priority.kept([decode(), decode(flex=True)])) == 2
-    assert priority.may_interrupt(1, flex=False)
+    priority.kept([decode()])
+    assert not priority.may_interrupt(5)
+    priority.kept([decode()])
+    assert priority.may_interrupt(5)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from inference_worker.engine.batch import Batch, StepResult
 from inference_worker.engine.scheduling.block_manager import BlockManager
-from inference_worker.engine.scheduling.limits import EngineLimits
+from inference_worker.engine.scheduling.limits import FLEX_STEP_TOKENS, EngineLimits
 from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, PrefixCache
 from inference_worker.engine.scheduling.scheduler import Scheduler
 from inference_worker.engine.scheduling.speculation import NoSpeculation, Speculation
@@ -319,20 +319,81 @@ def test_flex_leaves_an_eighth_of_the_slots_free() -> None:
     assert scheduler.load().preemptions == 0
 
 
-def test_a_short_prompt_interrupts_each_step_of_flex_alone_and_flex_interrupts_none() -> None:
+def beside(scheduler: Scheduler) -> list[tuple[str, int]] | None:
+    """Compute a step between two layers of one of `flex`; return its entries, `None` if there is nothing to compute."""
+    batch = scheduler.schedule_beside_flex()
+    if batch is None:
+        return None
+    check(scheduler, batch)
+    scheduler.commit(batch, compute(batch))
+    return [(entry.sequence.request, entry.count) for entry in batch.entries]
+
+
+def test_whole_answers_of_others_are_computed_between_the_layers_of_a_step_of_flex() -> None:
     scheduler = make(ahead=range(4, 11))
     scheduler.add(flex("f", 20))
-    for name in "abc":
-        outer = scheduler.schedule()
-        scheduler.add(flex(name + "-flex", 5))
-        assert scheduler.schedule_prefill_interrupt() is None
-        scheduler.add(request(name, 3, most=1, first=ord(name) % 50))
-        inner = scheduler.schedule_prefill_interrupt()
-        assert inner is not None
-        check(scheduler, inner)
-        assert [(entry.sequence.request, entry.count) for entry in inner.entries] == [(name, 3)]
-        scheduler.commit(inner, compute(inner))
-        scheduler.commit(outer, compute(outer))
+    outer = scheduler.schedule()
+    assert outer.is_flex
+    assert not scheduler.has_usual
+    scheduler.add(flex("g", 5))
+    assert scheduler.schedule_prefill_interrupt() is None
+    assert beside(scheduler) is None
+    scheduler.add(request("a", 3, most=2, first=7))
+    assert beside(scheduler) == [("a", 3)]
+    scheduler.add(request("b", 30, most=1, first=8))
+    assert beside(scheduler) == [("a", 1), ("b", 30)]
+    assert beside(scheduler) is None
+    scheduler.add(request("c", 3, most=9, first=9))
+    assert beside(scheduler) == [("c", 3)]
+    scheduler.abort("c")
+    assert beside(scheduler) is None
+    assert [event.request for event in scheduler.commit(outer, compute(outer))] == ["f"]
+    while scheduler.has_work():
+        step(scheduler)
+
+
+def test_steps_of_flex_are_short_where_rows_take_time() -> None:
+    for ahead, tokens in ((range(0), 256), (range(4, 11), FLEX_STEP_TOKENS)):
+        scheduler = make(blocks=128, budget=256, ahead=ahead)
+        for name in "abcdef":
+            scheduler.add(flex(name, 50))
+        assert sum(count for _, count in planned(scheduler)) == tokens
+
+
+def test_steps_beside_flex_take_turns_with_it() -> None:
+    scheduler = make(ahead=range(4, 11))
+    scheduler.add(flex("f", 5, most=40))
+    scheduler.add(request("a", 5, most=40))
+    steps = [planned(scheduler) for _ in range(9)]
+    assert steps == [[("a", 5)], *[[("a", 1)]] * 6, [("f", 5)], [("a", 1)]]
+    assert scheduler.has_usual
+
+
+@pytest.mark.parametrize("limits", [{"seqs": 1}, {"blocks": 5, "cached": False}])
+def test_nothing_is_preempted_within_a_step_of_flex(limits: dict[str, int]) -> None:
+    scheduler = make(ahead=range(4, 11), **limits)  # type: ignore[arg-type]
+    scheduler.add(flex("f", 14, most=2))
+    outer = scheduler.schedule()
+    scheduler.add(request("a", 8, most=4, first=7))
+    assert beside(scheduler) is None
+    assert [each.request for each in scheduler.running] == ["f"]
+    scheduler.commit(outer, compute(outer))
+    assert planned(scheduler) == [("a", 8)]
+    while scheduler.has_work():
+        step(scheduler)
+
+
+def test_a_sequence_waits_for_the_end_of_a_step_of_flex_if_its_next_block_is_not_free() -> None:
+    scheduler = make(blocks=6, cached=False, ahead=range(4, 11))
+    scheduler.add(flex("f", 16, most=4))
+    outer = scheduler.schedule()
+    scheduler.add(request("a", 8, most=4, first=7))
+    assert beside(scheduler) == [("a", 8)]
+    assert beside(scheduler) is None
+    assert scheduler.load().preemptions == 0
+    scheduler.commit(outer, compute(outer))
+    while scheduler.has_work():
+        step(scheduler)
 
 
 def test_choices_never_exceed_the_slots() -> None:

@@ -1,12 +1,14 @@
-"""Tests of prefill interrupts: a short prompt is computed between two layers of a step, and no token changes."""
+"""Tests of step interrupts: sequences are computed between two layers of a step, and no token changes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest, TokenEvent
@@ -51,7 +53,8 @@ class Caller:
         self.requests: list[GenerationRequest] = []
         self.emitted: list[TokenEvent] = []
         self._command_fd, self._write_fd = os.pipe()
-        engine.enable_prefill_interrupts(self._command_fd, self._receive, self.emitted.extend)
+        os.set_blocking(self._command_fd, False)
+        engine.enable_step_interrupts(self._command_fd, self._receive, self.emitted.extend)
 
     def call(self, *requests: GenerationRequest) -> None:
         self.requests += requests
@@ -62,7 +65,8 @@ class Caller:
         os.close(self._write_fd)
 
     def _receive(self) -> None:
-        os.read(self._command_fd, 1)
+        with suppress(BlockingIOError):
+            os.read(self._command_fd, 1)
         while self.requests:
             self.engine.add(self.requests.pop(0))
 
@@ -103,3 +107,22 @@ def test_a_request_that_can_not_interrupt_is_still_accepted(caller: Caller, alon
     expected = {key: tokens for key, tokens in alone.items() if key[0] in {STREAMS[0].id, STREAMS[1].id}}
     assert ids(finish(engine, outcome)) == expected
     assert not engine.has(STREAMS[1].id)
+
+
+def test_others_are_answered_while_a_step_of_flex_is_computed(caller: Caller, alone: Tokens) -> None:
+    engine = caller.engine
+    outcome: Outcome = {}
+    engine.add(replace(STREAMS[0], flex=True))
+    for _ in range(3):
+        take(outcome, engine.step())
+    caller.call(SHORT)
+    take(outcome, engine.step())
+    assert [token for event in caller.emitted for token in event.token_ids] == alone["short", 0]
+    engine.add(STREAMS[1])
+    while engine.has_work():
+        seen = len(caller.emitted)
+        events = engine.step()
+        take(outcome, caller.emitted[seen:] + events)
+    take(outcome, [event for event in caller.emitted if event.request == "short"])
+    assert {event.request for event in caller.emitted} == {"short", STREAMS[1].id}
+    assert ids(outcome) == {key: tokens for key, tokens in alone.items() if key[0] != STREAMS[2].id}
