@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +49,35 @@ def _peers(axes: Axes, result: Result) -> None:
     rows = [row for row in result.rows if row.get("work") == "generate"]
     sizes = list(dict.fromkeys(row["sequences"] for row in rows))
     engines = list(dict.fromkeys(str(row["peer"]) for row in rows))
-    width = 0.8 / max(1, len(engines))
-    for number, engine in enumerate(engines):
-        heights = [_figure(row, "tokens_per_second") for row in rows if row["peer"] == engine]
-        places = [index + (number - (len(engines) - 1) / 2) * width for index in range(len(heights))]
-        axes.bar(places, heights, width, label=engine)
-    axes.set_xticks(range(len(sizes)), [f"batch {size}" for size in sizes])
+    bars = {engine: [_figure(row, "tokens_per_second") for row in rows if row["peer"] == engine] for engine in engines}
+    _draw_groups(axes, [f"batch {size}" for size in sizes], bars)
     axes.set_ylabel("output tokens per second")
+
+
+def _retrieval(axes: Axes, result: Result) -> None:
+    """Draw a group of bars per chunking strategy, and per kind of question with the first one; a bar per ranking."""
+    rankings = list(dict.fromkeys(str(row["ranking"]) for row in result.rows))
+    groups = list(dict.fromkeys(_group(row) for row in result.rows))
+    bars = {
+        ranking: [_figure(row, "ndcg_at_10") for row in result.rows if row["ranking"] == ranking]
+        for ranking in rankings
+    }
+    _draw_groups(axes, groups, bars)
+    axes.set_ylim(0, 1)
+    axes.set_ylabel("nDCG@10")
+
+
+def _group(row: Row) -> str:
+    return f"all,\n{row['chunking']}" if row["of"] == "all" else str(row["of"]).replace(" ", "\n")
+
+
+def _draw_groups(axes: Axes, groups: Sequence[str], bars: Mapping[str, Sequence[float]]) -> None:
+    """Draw groups of bars side by side, in each one bar for each name in `bars`, which has heights by group."""
+    width = 0.8 / max(1, len(bars))
+    for number, (name, heights) in enumerate(bars.items()):
+        places = [index + (number - (len(bars) - 1) / 2) * width for index in range(len(heights))]
+        axes.bar(places, heights, width, label=name)
+    axes.set_xticks(range(len(groups)), groups)
     axes.legend(frameon=False)
 
 
@@ -79,4 +101,8 @@ def _figure(row: Row, column: str) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-CHARTS: dict[str, Callable[[Axes, Result], None]] = {"peers-engine": _peers, "server-closed": _closed}
+CHARTS: dict[str, Callable[[Axes, Result], None]] = {
+    "peers-engine": _peers,
+    "server-closed": _closed,
+    "retrieval": _retrieval,
+}

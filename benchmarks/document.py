@@ -167,6 +167,27 @@ SECTIONS = {
         " vectors, which an exact search in float32 finds. Memory: growth of the process while it opens the index and"
         " searches, with the vectors that it maps. Build: from passages and vectors as the store has them.",
     ),
+    "retrieval": (
+        "Quality of search in documents",
+        "200 questions to 60 documents in English and Polish ([documents.md](documents.md#quality)), through"
+        " `/v1/vector_stores`: by words, by vectors, and by both, for each way to cut documents (tokens/overlap), and"
+        " with the first way for kinds of questions. Recall and nDCG: of documents, each at the place of its best"
+        " passage. Answer in k: share of questions whose quoted answer is in one of the first k passages. Citation"
+        " precision: of questions, unanswerable ones too, with a passage at the threshold, those whose first such"
+        " passage answers. Refused: questions without such a passage. The threshold is the one that tells answerable"
+        " from unanswerable questions best on the other half of the questions, which are not scored here.",
+    ),
+    "embedding": (
+        "Embedding of pages",
+        "Pages of 400 words in English, imported into a vector store (parsed, cut, embedded, stored and billed), and"
+        " their passages embedded by requests to `/v1/embeddings` and by Sentence Transformers' `encode` in float32,"
+        " in turns on the same cores. The vectors are the same.",
+    ),
+    "embedding-beside-chats": (
+        "Chats beside an import",
+        "The TTFT of people's requests without and beside an import of pages, which a second worker embeds on the"
+        " same cores, measured in turns. The requests arrive at random, each with a prompt of its own.",
+    ),
     "gpu": (
         "GPU",
         "Shapes of published models with random weights in bfloat16; all sequences at once, 128 tokens out. Decode:"

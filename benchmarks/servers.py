@@ -76,6 +76,24 @@ def headrace_in(home: Path, model: Path, variables: Mapping[str, str]) -> Iterat
 
 
 @contextmanager
+def headrace_worker(home: Path, model: Path, rabbitmq_port: int, endpoint: Endpoint) -> Iterator[str]:
+    """Run one more worker of the platform in `home` while the context lasts; yield its model's name in the API.
+
+    `rabbitmq_port` is that of the platform's broker, and `endpoint` that of its API, which serves another model.
+    """
+    password = (home / "secrets" / "rabbitmq-worker").read_text().strip()
+    ops_port = free_port()
+    variables = {
+        "HEADRACE_AMQP_URL": f"amqp://worker:{password}@127.0.0.1:{rabbitmq_port}/headrace",
+        "HEADRACE_CONTROL_SECRET": (home / "secrets" / "control-secret").read_text().strip(),
+        "HEADRACE_OPS_PORT": str(ops_port),
+    }
+    command = [sys.executable, "-m", "infra.cli", "worker", "--model", str(model), "--id", "worker-further"]
+    with running_process(command, variables, f"http://127.0.0.1:{ops_port}/healthz", home / "worker-further.log"):
+        yield _listed_model(endpoint.base_url, endpoint.api_key, besides=endpoint.model)
+
+
+@contextmanager
 def llama_server(workspace: PeerWorkspace) -> Iterator[Endpoint]:
     """Run llama.cpp's server (continuous batching, Q4_0 weights) while the context lasts; yield its API's endpoint."""
     port, threads, peer = free_port(), str(workspace.threads), LlamaCpp(workspace)
@@ -115,11 +133,22 @@ def _endpoint(port: int, key: str) -> Endpoint:
     Raises:
         ServerFailed: it lists none within `START_TIMEOUT`.
     """
-    base_url, deadline = f"http://127.0.0.1:{port}/v1", time.monotonic() + START_TIMEOUT
+    base_url = f"http://127.0.0.1:{port}/v1"
+    return Endpoint(base_url, key, _listed_model(base_url, key))
+
+
+def _listed_model(base_url: str, key: str, *, besides: str = "") -> str:
+    """Wait until an API lists a model, other than `besides`, and return its name.
+
+    Raises:
+        ServerFailed: it lists none within `START_TIMEOUT`.
+    """
+    deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
         answer = httpx.get(f"{base_url}/models", headers={"Authorization": f"Bearer {key}"}, timeout=10)
-        if answer.status_code == httpx.codes.OK and (models := answer.json()["data"]):
-            return Endpoint(base_url, key, models[0]["id"])
+        models = [each["id"] for each in answer.json()["data"]] if answer.status_code == httpx.codes.OK else []
+        if found := next((each for each in models if each != besides), None):
+            return str(found)
         time.sleep(0.2)
     raise ServerFailed(f"no model after {START_TIMEOUT:.0f} s")
 
