@@ -53,7 +53,7 @@ class Question:
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """What to search an index for; the rankings by all questions are fused."""
+    """What to search an index for; a passage counts by the question that it fits best."""
 
     questions: Sequence[Question]
     limit: int = 10
@@ -62,17 +62,17 @@ class SearchQuery:
     threshold: float = 0.0
     """Lowest score of a hit."""
     vector_weight: float = 1.0
-    """Weight of the rankings by vectors; 0: they have no part."""
+    """Weight of the search by vectors; 0: it has no part."""
     word_weight: float = 1.0
-    """Weight of the rankings by words; 0: they have no part."""
+    """Weight of the search by words; 0: it has no part."""
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A passage that a search found. Hits are ordered by fused ranks, which say nothing about how well a passage fits.
+    """A passage that a search found. Hits are ordered by a fitness that compares the passages of one search only.
 
-    `score`, from 0 to 1, does: it is the higher of the cosine to a question and of the share of its words, weighted by
-    their rarity, that the passage has.
+    `score`, from 0 to 1, says how well a passage fits: it is the higher of the cosine to a question and of the share of
+    its words, weighted by their rarity, that the passage has.
     """
 
     file: IndexedFile

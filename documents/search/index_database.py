@@ -190,8 +190,8 @@ class IndexDatabase:
             common[term] = passages, total
         return passages
 
-    def rank(self, query: Sequence[QueryWord], limit: int, searched: npt.NDArray[np.bool_]) -> list[int]:
-        """Return up to `limit` rows of passages with words of a query, ordered by BM25.
+    def rank(self, query: Sequence[QueryWord], limit: int, searched: npt.NDArray[np.bool_]) -> dict[int, float]:
+        """Return the BM25 of up to `limit` passages with words of a query, by row, the highest first.
 
         `searched`: whether a row is searched, by row; rows beyond its end are not.
         """
@@ -204,12 +204,14 @@ class IndexDatabase:
                 terms += word.terms
                 budget -= word.passages
         if not terms:
-            return []
+            return {}
         match = " OR ".join(f'"{term}"' for term in terms)
         # Rows are left out here: a condition in the statement would have SQLite collect all searched rows first.
-        ranked = self._connection.execute("SELECT rowid FROM posting WHERE posting MATCH ? ORDER BY rank", (match,))
-        found = (row for (row,) in ranked if row < len(searched) and searched[row])
-        return list(itertools.islice(found, limit))
+        ranked = self._connection.execute(
+            "SELECT rowid, -rank FROM posting WHERE posting MATCH ? ORDER BY rank", (match,)
+        )
+        found = ((row, bm25) for row, bm25 in ranked if row < len(searched) and searched[row])
+        return dict(itertools.islice(found, limit))
 
     def passages(self, rows: Sequence[int]) -> dict[int, FoundPassage]:
         """Return the passages at these rows, by row."""

@@ -11,7 +11,7 @@ import math
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,15 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from documents.search.filters import Filter
-from documents.search.fusion import Ranking, fuse
+from documents.search.fusion import Cosines, vector_fitness, word_fitness
 from documents.search.index import FileContent, Hit, IndexChanges, IndexedFile, SearchQuery
 from documents.search.index_database import CommonTerms, FoundPassage, IndexDatabase, IndexUnusable, QueryWord
 from documents.search.vectors import VectorFile, best_rows, normalised
-from documents.search.words import terms_of
+from documents.search.words import term_set
 
 DATABASE, VECTORS = "index.sqlite3", "vectors.f32"
-CANDIDATES = 100
-"""Passages of each ranking that are fused, at least."""
+CANDIDATES = 50
+"""Passages that a search by words and one by vectors find to be fused, each, at least."""
 _UNUSED = -1
 """Ordinal of the file of a row that no passage has."""
 _DIMENSION, _POSITION, _REMAINS = "dimension", "position", "remains"
@@ -101,7 +101,7 @@ class LocalIndex:
             self._snapshot = changed
 
     def search(self, query: SearchQuery) -> list[Hit]:
-        """Return the passages that fit best, at most `query.limit`: by the fused ranks of vectors and words."""
+        """Return the passages that fit best, at most `query.limit`: by words and vectors."""
         snapshot, now = self._snapshot, self._clock()
         every_file = query.filter is None and now < snapshot.first_expiry
         ordinals = None if every_file else _passing(snapshot.files, query.filter, now)
@@ -199,8 +199,31 @@ def _snapshot(position: int, files: Mapping[int, IndexedFile], ordinals: npt.NDA
     return _Snapshot(position, files, by_key, ordinals, int(np.count_nonzero(ordinals != _UNUSED)), first_expiry)
 
 
+@dataclass(frozen=True)
+class _QuestionSearch:
+    """What the searches by words and by vectors have found for one question."""
+
+    words: Sequence[QueryWord]
+    by_words: Mapping[int, float]
+    """BM25 of passages that have words of the question, by row, the highest first."""
+    by_vector: Cosines | None
+    """Fitness of all rows; `None`: they are not searched by vectors."""
+    rows: frozenset[int]
+    """Passages that either search has found."""
+
+    def fitness(self, row: int, terms: frozenset[str], query: SearchQuery) -> float:
+        """Return how well the passage at a row, which has `terms`, fits the question."""
+        fitness = 0.0
+        if self.by_vector is not None:
+            fitness += query.vector_weight * float(self.by_vector[row])
+        if query.word_weight:
+            bm25, best = self.by_words.get(row, 0.0), next(iter(self.by_words.values()), 0.0)
+            fitness += query.word_weight * word_fitness(_share(self.words, terms), bm25, best)
+        return fitness
+
+
 class _Searches:
-    """The rankings of one query, and the hits that they are fused to."""
+    """The searches of one query, and the hits that they are fused to."""
 
     def __init__(
         self,
@@ -230,36 +253,33 @@ class _Searches:
         """Return the passages that fit best, at most as many as the query asks for."""
         if not self._snapshot.total or self._ordinals == []:
             return []
-        hits: list[Hit] = []
-        for row, found in self._passages(fuse(self._rankings())):
-            file = self._snapshot.files[found.ordinal]
-            hit = Hit(file, found.number, found.passage, self._score(row, found))
-            if hit.score >= self._query.threshold:
-                hits.append(hit)
-                if len(hits) == self._query.limit:
-                    break
-        return hits
-
-    def _passages(self, rows: Sequence[int]) -> Iterator[tuple[int, FoundPassage]]:
-        """Read the passages at rows, in their order, as many at once as hits are wanted."""
-        size = self._query.limit
-        for start in range(0, len(rows), size):
-            passages = self._database.passages(rows[start : start + size])
-            for row in rows[start : start + size]:
-                if (found := passages.get(row)) is not None and self._is_current(row, found):
-                    yield row, found
-
-    def _rankings(self) -> list[Ranking]:
-        rankings = []
         searched = self._searched_rows()
-        for cosines, words in zip(self._cosines, self._words, strict=True):
-            if self._query.vector_weight and cosines is not None:
-                scores = np.where(searched, cosines, -np.inf).astype(np.float32)
-                rankings.append(Ranking(self._query.vector_weight, best_rows(scores, self._candidates)))
-            if self._query.word_weight:
-                ranked = self._database.rank(words, self._candidates, searched)
-                rankings.append(Ranking(self._query.word_weight, ranked))
-        return rankings
+        searches = [self._search(*each, searched) for each in zip(self._cosines, self._words, strict=True)]
+        ranked: list[tuple[float, int, Hit]] = []
+        for row, found in self._passages({row for each in searches for row in each.rows}):
+            terms: frozenset[str] = _terms_of(found) if self._query.word_weight else frozenset()
+            fitness = max(each.fitness(row, terms, self._query) for each in searches if row in each.rows)
+            hit = Hit(self._snapshot.files[found.ordinal], found.number, found.passage, self._score(row, terms))
+            if hit.score >= self._query.threshold:
+                ranked.append((-fitness, row, hit))
+        return [hit for _, _, hit in sorted(ranked, key=lambda each: each[:2])[: self._query.limit]]
+
+    def _passages(self, rows: Collection[int]) -> Iterator[tuple[int, FoundPassage]]:
+        """Read the passages at rows."""
+        for row, found in self._database.passages(sorted(rows)).items():
+            if self._is_current(row, found):
+                yield row, found
+
+    def _search(
+        self, cosines: Cosines | None, words: Sequence[QueryWord], searched: npt.NDArray[np.bool_]
+    ) -> _QuestionSearch:
+        """Search for one question by vectors and by words."""
+        by_words = self._database.rank(words, self._candidates, searched) if self._query.word_weight else {}
+        if cosines is None or not self._query.vector_weight:
+            return _QuestionSearch(words, by_words, None, frozenset(by_words))
+        fitness = vector_fitness(cosines, searched)
+        nearest = best_rows(np.where(searched, fitness, -np.inf).astype(np.float32), self._candidates)
+        return _QuestionSearch(words, by_words, fitness, frozenset((*by_words, *nearest)))
 
     def _searched_rows(self) -> npt.NDArray[np.bool_]:
         ordinals = self._snapshot.ordinals
@@ -269,13 +289,16 @@ class _Searches:
         """Return whether a row still has the passage that it had at the beginning of the search."""
         return row < len(self._snapshot.ordinals) and self._snapshot.ordinals[row] == found.ordinal
 
-    def _score(self, row: int, found: FoundPassage) -> float:
+    def _score(self, row: int, terms: frozenset[str]) -> float:
         cosines = [float(each[row]) for each in self._cosines if each is not None]
         scores = cosines if self._query.vector_weight else []
         if self._query.word_weight:
-            terms = frozenset(terms_of(" ".join((*found.passage.heading_path, found.passage.text))))
             scores += [_share(words, terms) for words in self._words]
         return min(max([0.0, *scores]), 1.0)
+
+
+def _terms_of(found: FoundPassage) -> frozenset[str]:
+    return term_set(" ".join((*found.passage.heading_path, found.passage.text)))
 
 
 def _share(words: Sequence[QueryWord], terms: frozenset[str]) -> float:

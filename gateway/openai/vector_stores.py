@@ -204,7 +204,7 @@ def _extent(given: SearchFilter) -> tuple[int, int]:
 
 
 class HybridWeights(ApiModel):
-    """Weights of the two rankings in reciprocal rank fusion; one of them is above 0."""
+    """Weights of the searches by vectors and by words, whose results are fused; one of them is above 0."""
 
     embedding_weight: Annotated[float, Field(ge=0, le=1000)]
     text_weight: Annotated[float, Field(ge=0, le=1000)]
@@ -220,7 +220,7 @@ class RankingOptions(ApiModel):
     """How passages are ranked."""
 
     ranker: Literal["none", "auto", "default-2024-11-15", "default_2024_08_21"] | None = None
-    """All of them are the same: reciprocal rank fusion, without another model."""
+    """All of them are the same: no other model ranks again."""
     score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
     hybrid_search: HybridWeights | None = None
 
@@ -245,7 +245,7 @@ class VectorStoreSearch(RequestBody):
     or `and` or `or` of `filters`."""
     ranking_options: RankingOptions | None = None
     """`score_threshold` leaves out passages with lower scores; `hybrid_search` weighs vectors and words; every `ranker`
-    is reciprocal rank fusion, without another model."""
+    is their fusion, without another model."""
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:

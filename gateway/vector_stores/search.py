@@ -58,7 +58,7 @@ async def search_stores(
 ) -> tuple[list[SearchHit], list[UsagePart]]:
     """Return the passages of several vector stores that fit best, and what embedding the queries has used.
 
-    The passages of one vector store are ranked by reciprocal rank fusion; those of several are merged by place.
+    The passages of one vector store are ranked by words and vectors; those of several are merged by place.
 
     Raises:
         ModelNotFound, ModelUnavailable: An embedding model is not served, or the caller may not use it.

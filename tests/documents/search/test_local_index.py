@@ -86,7 +86,7 @@ def test_the_nearest_vector_comes_first(index: LocalIndex) -> None:
     assert hits[1].score < 0.9
 
 
-def test_ranks_of_words_and_vectors_are_fused(index: LocalIndex) -> None:
+def test_fitness_by_words_and_by_vectors_is_added(index: LocalIndex) -> None:
     assert found(index, "kaucja", like=TEXTS["lease"][1])[0] == ("lease", 1)
     by_vector = found(index, "kettle", like=TEXTS["work"][0], vector_weight=1000.0)
     assert by_vector[0] == ("work", 0)

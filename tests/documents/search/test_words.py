@@ -40,6 +40,20 @@ def test_a_different_word_is_not_found(query: str, text: str) -> None:
     assert not alternatives & set(terms_of(text))
 
 
+def test_function_words_of_a_query_are_left_out_unless_it_has_no_others() -> None:
+    (found,) = query_terms("What is the WEIGHT?")
+    assert found & set(terms_of("weights"))
+    assert query_terms("Ile to waży?") == query_terms("waży")
+    assert len(query_terms("co to jest")) == 3
+    assert query_terms("who is in IT") == query_terms("IT")
+    assert query_terms("in May") == query_terms("May")
+
+
+def test_a_set_of_terms_has_all_terms_of_a_text() -> None:
+    text = "Umowa, umowy, umową: trzy formy umowy."
+    assert words.term_set(text) == set(terms_of(text))
+
+
 def test_a_query_is_read_until_it_has_enough_words(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: list[str] = []
 
