@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import uuid
 from typing import Any
 
 import httpx
@@ -72,6 +74,18 @@ class Objects:
         """Create a batch; return its id."""
         body = {"input_file_id": await self.batch_input(), "endpoint": "/v1/responses", "completion_window": "24h"}
         return str((await self._post("/v1/batches", json=body))["id"])
+
+    async def vector_store(self, *, imported: bool = False) -> tuple[str, list[str], str]:
+        """Create a vector store, and a batch of two files of it; return their ids: of vector store, files and batch.
+
+        `imported`: wait until the files are imported.
+        """
+        id = str((await self._post("/v1/vector_stores", json={}))["id"])
+        files = [await self.file(uuid.uuid4().hex.encode()) for _ in range(2)]
+        batch = str((await self._post(f"/v1/vector_stores/{id}/file_batches", json={"file_ids": files}))["id"])
+        while imported and (await self._client.get(f"/v1/vector_stores/{id}")).json()["status"] != "completed":
+            await asyncio.sleep(0.02)
+        return id, files, batch
 
     async def upload(self, parts: int = 0) -> tuple[str, list[str]]:
         """Create an upload with as many parts; return its id and theirs."""

@@ -35,6 +35,9 @@ FILES = (
     "test_uploads.py",
     "uploads/test_parts.py",
     "test_batches.py",
+    "test_vector_stores.py",
+    "vector_stores/test_files.py",
+    "vector_stores/test_file_batches.py",
     "test_models.py",
     "test_images.py",
     "test_moderations.py",
@@ -143,6 +146,42 @@ async def _new_batch(objects: Objects, call: Call) -> None:
         call.body["input_file_id"] = await objects.batch_input()
 
 
+async def _new_vector_store(objects: Objects, call: Call) -> None:
+    if call.body is not None and "file_ids" in call.body:
+        call.body["file_ids"] = [await objects.file()]
+
+
+async def _vector_stores(objects: Objects, call: Call) -> None:
+    for place in ("after", "before"):
+        call.set_parameter(place, (await objects.vector_store())[0])
+
+
+async def _vector_store(objects: Objects, call: Call) -> None:
+    """Name a vector store, and a file and the batch of it where the request names these."""
+    has_content = call.route.endswith("/content")
+    store, files, batch = await objects.vector_store(imported=has_content)
+    call.ids |= {"vector_store_id": store, "file_id": files[0], "batch_id": batch}
+    call.set_parameter("after", files[0])
+    call.set_parameter("before", files[1])
+
+
+async def _attached_file(objects: Objects, call: Call) -> None:
+    await _vector_store(objects, call)
+    if call.body is not None:
+        call.body["file_id"] = await objects.file()
+
+
+async def _attached_files(objects: Objects, call: Call) -> None:
+    """Name files; requests without any get one."""
+    await _vector_store(objects, call)
+    body = call.body if call.body is not None else {}
+    if "files" in body:
+        body["files"][0]["file_id"] = await objects.file()
+    if "file_ids" in body or "files" not in body:
+        body["file_ids"] = [await objects.file()]
+    call.body = body
+
+
 async def _served_model(_objects: Objects, call: Call) -> None:
     call.ids["model"] = MODEL
 
@@ -188,6 +227,22 @@ PREPARATIONS: Mapping[str, Preparation] = MappingProxyType(
         "GET /v1/batches": _batches,
         "GET /v1/batches/{batch_id}": _batch,
         "POST /v1/batches/{batch_id}/cancel": _batch,
+        "POST /v1/vector_stores": _new_vector_store,
+        "GET /v1/vector_stores": _vector_stores,
+        "GET /v1/vector_stores/{vector_store_id}": _vector_store,
+        "POST /v1/vector_stores/{vector_store_id}": _vector_store,
+        "DELETE /v1/vector_stores/{vector_store_id}": _vector_store,
+        "POST /v1/vector_stores/{vector_store_id}/search": _vector_store,
+        "POST /v1/vector_stores/{vector_store_id}/files": _attached_file,
+        "GET /v1/vector_stores/{vector_store_id}/files": _vector_store,
+        "GET /v1/vector_stores/{vector_store_id}/files/{file_id}": _vector_store,
+        "POST /v1/vector_stores/{vector_store_id}/files/{file_id}": _vector_store,
+        "DELETE /v1/vector_stores/{vector_store_id}/files/{file_id}": _vector_store,
+        "GET /v1/vector_stores/{vector_store_id}/files/{file_id}/content": _vector_store,
+        "POST /v1/vector_stores/{vector_store_id}/file_batches": _attached_files,
+        "GET /v1/vector_stores/{vector_store_id}/file_batches/{batch_id}": _vector_store,
+        "POST /v1/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel": _vector_store,
+        "GET /v1/vector_stores/{vector_store_id}/file_batches/{batch_id}/files": _vector_store,
         "GET /v1/models": _as_it_is,
         "GET /v1/models/{model}": _served_model,
         "DELETE /v1/models/{model}": _served_model,
@@ -207,6 +262,9 @@ REFUSED: Expected = MappingProxyType(
         "GET /v1/files": ["limit"],
         "GET /v1/responses/{response_id}": ["starting_after"],
         "GET /v1/responses/{response_id}/input_items": ["limit"],
+        "GET /v1/vector_stores": ["before", "limit"],
+        "GET /v1/vector_stores/{vector_store_id}/file_batches/{batch_id}/files": ["before", "limit"],
+        "GET /v1/vector_stores/{vector_store_id}/files": ["before", "limit"],
         "POST /v1/chat/completions": [
             "functions",
             "logit_bias",
@@ -231,6 +289,7 @@ REFUSED: Expected = MappingProxyType(
         "POST /v1/responses/compact": [""],
         "POST /v1/responses/input_tokens": ["conversation"],
         "POST /v1/uploads/{upload_id}/complete": ["md5"],
+        "POST /v1/vector_stores/{vector_store_id}/file_batches": ["files"],
     }
 )
 """Fields that the gateway refuses in the tests' requests: values that OpenAI refuses too, and what is not offered."""

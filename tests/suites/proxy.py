@@ -1,8 +1,9 @@
 """A proxy between the tests of a client library and the gateway.
 
 The tests name models and objects by literals (`file_id`, `gpt-6-astra`). For each request the proxy creates the objects
-through the public API and puts their ids in; before, it sends the request as it is, and the gateway must not find the
-object, as none of that name was created. A field that the gateway refuses by name is left out, and recorded.
+through the public API and puts their ids in; it also sends the request with the literal in its path, and the gateway
+must not find the object, as none of that name was created. A field that the gateway refuses by name is left out, and
+recorded.
 """
 
 from __future__ import annotations
@@ -67,24 +68,31 @@ class SuiteProxy:
         call = call_of(self._preparations, request.method, request.url.path, query, content, headers)
         test = self.recorder.current
         test.requests += 1
-        if call.ids:
-            unknown = await self._send(replace(call, query=[]))
-            if unknown.status_code not in NOT_FOUND:
-                test.unknown_answered.add(f"{call.route}: {unknown.status_code}")
-            await unknown.aclose()
+        literals = dict(call.ids)
         if (prepare := self._preparations.get(call.route)) is not None:
             await prepare(self._objects, call)
         for _ in range(MAX_LEFT_OUT):
             answer = await self._send(call)
             if answer.is_success:
+                await self._send_unknown(call, literals)
                 return _streamed(answer)
             await answer.aread()
             param, message = _error(answer)
             left_out = call.leave_out(param) if prepare is not None else None
             test.refusals.add(Refusal(call.route, left_out or "", message))
             if left_out is None:
+                await self._send_unknown(call, literals)
                 return _whole(answer)
         raise AssertionError(f"{call.route} refuses without an end")
+
+    async def _send_unknown(self, call: Call, literals: dict[str, str]) -> None:
+        """Send a call with the literals in its path again, and record an answer as for an object that exists."""
+        if not literals:
+            return
+        unknown = await self._send(replace(call, ids=literals, query=[]))
+        if unknown.status_code not in NOT_FOUND:
+            self.recorder.current.unknown_answered.add(f"{call.route}: {unknown.status_code}")
+        await unknown.aclose()
 
     async def _send(self, call: Call) -> httpx.Response:
         request = self._client.build_request(
