@@ -51,6 +51,7 @@ chaos: setup-dev ## Fault injection on the whole platform: 16 configurations x 1
 		tests/chaos/test_mutations.py tests/chaos/test_rolling_restart.py tests/chaos/test_chat.py \
 		tests/chaos/test_background_responses.py tests/chaos/test_cancellation.py tests/chaos/test_launcher_storm.py
 	$(BIN)/python -m tests.takeovers --publish
+	$(BIN)/python -m tests.import_kills
 	$(BIN)/python -m tests.chaos --publish $(CHAOS)
 
 test-brokers: setup-dev ## The tests that need RabbitMQ on 3.10, 4.0 and 4.3 (root and debootstrap; half an hour), into docs/reliability.md
