@@ -4,7 +4,7 @@ A request is charged in two steps, because its model is known only after its bod
 of its key, its person, its project and its organisation; then one request and a slot of the model within the project
 and within the organisation, and the tokens of all six. A request to an assistant is charged to each model that it may
 call as well; one that it did not call gets its request back. A refused request is charged nothing; one that fails later
-counts as a request.
+counts as a request. One that is answered by several jobs in turn is charged the tokens of each, and once as a request.
 """
 
 from __future__ import annotations
@@ -122,6 +122,8 @@ class _Taken(NamedTuple):
     lease: Lease
     charge: Charge
     model: str
+    used: Callable[[], TokenUse]
+    """Returns the tokens that the charge was for, once they are used."""
 
 
 class _Wanted(NamedTuple):
@@ -141,7 +143,9 @@ class Allowance:
         self._principal = principal
         self._taken: list[_Taken] = []
         self._leases: list[Lease] = []
-        self._used: Callable[[], TokenUse] = TokenUse
+        """Leases of key, person, project and organisation."""
+        self._of_models: dict[str, list[Lease]] = {}
+        """Leases of the models that were charged, by name."""
         self._open = 1
 
     async def enter(self) -> None:
@@ -156,38 +160,43 @@ class Allowance:
             subjects += [person_subject(caller.tenant, caller.user)] if caller.user else []
             subjects += [project_subject(project), organisation_subject(caller.tenant)]
         self._leases = await self._limiter.leases_of(subjects)
-        await self._reserve([_Wanted(lease, ONE_REQUEST, slot=True) for lease in self._leases])
+        await self._reserve([_Wanted(lease, ONE_REQUEST, slot=True) for lease in self._leases], TokenUse)
 
     async def charge(self, model: str, *, most: TokenUse, least: int, used: Callable[[], TokenUse]) -> None:
         """Take tokens for the HTTP request from the limits that `enter` used, and from those of the models.
 
-        Each model that the request may call has its own limits, from which a request and a slot are taken too.
+        Each model that the request may call has its own limits, from which a request and a slot are taken too; once, if
+        the request is charged again for a further job, before which unused tokens of the ended ones are given back.
 
         Args:
             model: the requested model.
             most: tokens that the request may use; a lower limit is taken entirely, and the excess is owed. It has the
                 requested model and, of an assistant, those that it may call.
             least: tokens that the requested model will use at least.
-            used: returns, when the request ends, the tokens that it used, with the models that were called.
+            used: returns, when the request ends, the tokens that were used of these, with the models that were called.
 
         Raises:
             LargerThanLimit: `least` exceeds a limit.
-            RateLimitExceeded, StoreUnavailable: nothing is taken, and what `enter` took is given back.
+            RateLimitExceeded, StoreUnavailable: nothing is taken; before a first job, what `enter` took is given back.
         """
         caller = self._principal
+        self._correct()
+        charged, new = set(self._of_models), [name for name in most.of_models if name not in self._of_models]
         subjects = [
-            (name, subject)
-            for name in most.of_models
+            subject
+            for name in new
             for subject in (model_subject(caller.project, name), organisation_model_subject(caller.tenant, name))
         ]
-        of_models = await self._limiter.leases_of([subject for _, subject in subjects])
+        leases = iter(await self._limiter.leases_of(subjects))
+        self._of_models |= {name: [next(leases), next(leases)] for name in new}
         wanted = [_Wanted(lease, _tokens(lease, most.total, least), slot=False) for lease in self._leases]
-        for (name, _), lease in zip(subjects, of_models, strict=True):
-            tokens = _tokens(lease, most.of_models[name], least if name == model else 0)
-            wanted.append(_Wanted(lease, {**ONE_REQUEST, **tokens}, slot=True, model=name))
-        self._leases = self._leases + of_models
-        self._used = used
-        await self._reserve(wanted)
+        for name, tokens in most.of_models.items():
+            for lease in self._of_models[name]:
+                units = _tokens(lease, tokens, least if name == model else 0)
+                if name not in charged:
+                    units = {**ONE_REQUEST, **units}
+                wanted.append(_Wanted(lease, units, slot=name not in charged, model=name))
+        await self._reserve(wanted, used, keeps=bool(charged))
 
     def retain(self) -> None:
         """Count one more owner of the allowance, such as a response that still streams; each must call `close` once."""
@@ -198,46 +207,53 @@ class Allowance:
         self._open -= 1
         if self._open:
             return
-        used = self._used()
-        for lease, charge, model in self._taken:
-            tokens = used.of_models.get(model, 0) if model else used.total
-            lease.correct(charge, Dimension.TOKENS_PER_MINUTE, tokens)
-            if model and model not in used.of_models:
+        called = {model for use in self._correct() for model in use.of_models}
+        for lease, charge, model, _ in self._taken:
+            if model and model not in called:
                 for dimension in ONE_REQUEST:
                     lease.correct(charge, dimension, 0)
             lease.release(charge)
+
+    def _correct(self) -> list[TokenUse]:
+        """Correct the tokens of all charges to those that were used; return these, by job."""
+        uses = {each.used: each.used() for each in self._taken}
+        for lease, charge, model, used in self._taken:
+            tokens = uses[used].of_models.get(model, 0) if model else uses[used].total
+            lease.correct(charge, Dimension.TOKENS_PER_MINUTE, tokens)
+        return list(uses.values())
 
     def statuses(self) -> list[tuple[SubjectKind, Dimension, LimitStatus]]:
         """Return the state of each per-minute and per-day limit of the request, with the kind of its subject."""
         return [
             (lease.subject.kind, dimension, status)
-            for lease in self._leases
+            for lease in [*self._leases, *(lease for leases in self._of_models.values() for lease in leases)]
             for dimension, status in lease.statuses().items()
         ]
 
-    async def _reserve(self, wanted: Sequence[_Wanted]) -> None:
-        """Take all of `wanted`; on a refusal take nothing, and undo what was taken before."""
-        missing = [each for each in wanted if not self._has(each)]
+    async def _reserve(self, wanted: Sequence[_Wanted], used: Callable[[], TokenUse], *, keeps: bool = False) -> None:
+        """Take all of `wanted`; on a refusal take nothing, and undo what was taken before unless it `keeps` that."""
+        before = len(self._taken) if keeps else 0
+        missing = [each for each in wanted if not self._has(each, used)]
         if not missing:
             return
-        results = await asyncio.gather(*(self._take(each) for each in missing), return_exceptions=True)
+        results = await asyncio.gather(*(self._take(each, used) for each in missing), return_exceptions=True)
         errors = [result for result in results if result is not None]
         if errors:
-            for lease, charge, _ in self._taken:
-                lease.undo(charge)
-            self._taken = []
+            for each in self._taken[before:]:
+                each.lease.undo(each.charge)
+            del self._taken[before:]
             raise max(errors, key=lambda error: getattr(error, "wait", 0.0))
 
-    def _has(self, wanted: _Wanted) -> bool:
+    def _has(self, wanted: _Wanted, used: Callable[[], TokenUse]) -> bool:
         charge = wanted.lease.reserve_at_once(wanted.units, slot=wanted.slot)
         if charge is not None:
-            self._taken.append(_Taken(wanted.lease, charge, wanted.model))
+            self._taken.append(_Taken(wanted.lease, charge, wanted.model, used))
         return charge is not None
 
-    async def _take(self, wanted: _Wanted) -> None:
+    async def _take(self, wanted: _Wanted, used: Callable[[], TokenUse]) -> None:
         # Noted at once: if the request is cancelled while it waits for another lease, `close` knows of this one.
         charge = await wanted.lease.reserve(wanted.units, slot=wanted.slot)
-        self._taken.append(_Taken(wanted.lease, charge, wanted.model))
+        self._taken.append(_Taken(wanted.lease, charge, wanted.model, used))
 
 
 def _tokens(lease: Lease, most: int, least: int) -> dict[Dimension, int]:

@@ -116,6 +116,20 @@ async def test_a_request_that_may_exceed_the_limit_takes_all_of_it(fleet: Fleet)
         await charged(gateway, 1)
 
 
+@limited(model=Limits(tokens_per_minute=1000, requests_per_minute=2, concurrent_requests=1))
+async def test_jobs_of_one_request_are_charged_their_tokens_and_one_request(fleet: Fleet) -> None:
+    """Each job has at most 900 tokens and uses fewer, which the next one finds given back."""
+    gateway = fleet.add()
+    allowance = await charged(gateway, 900, used=300)
+    await allowance.charge("m", most=tokens_of_m(700), least=1, used=lambda: tokens_of_m(200))
+    with pytest.raises(RateLimitExceeded):
+        await allowance.charge("m", most=tokens_of_m(900), least=1, used=TokenUse)
+    allowance.close()
+    with pytest.raises(TokenLimitExceeded):
+        await charged(gateway, 501)
+    await charged(gateway, 500)
+
+
 async def asked_assistant(gateway: RateLimiter, used: TokenUse) -> Allowance:
     """Charge a request to an assistant `a`, which has `m` answer and may have `p` draw; in the end it has `used`."""
     allowance = await enter(gateway)
