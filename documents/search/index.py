@@ -65,6 +65,8 @@ class SearchQuery:
     """Weight of the search by vectors; 0: it has no part."""
     word_weight: float = 1.0
     """Weight of the search by words; 0: it has no part."""
+    fitting: bool = False
+    """Return nothing if none of the passages found fits a question (`fit.py`)."""
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from documents.search.filters import Filter
+from documents.search.fit import fits
 from documents.search.fusion import Cosines, vector_fitness, word_fitness
 from documents.search.index import FileContent, Hit, IndexChanges, IndexedFile, SearchQuery
 from documents.search.index_database import CommonTerms, FoundPassage, IndexDatabase, IndexUnusable, QueryWord
+from documents.search.question_language import language_of
 from documents.search.vectors import VectorFile, best_rows, normalised
 from documents.search.words import term_set
 
@@ -255,14 +257,17 @@ class _Searches:
             return []
         searched = self._searched_rows()
         searches = [self._search(*each, searched) for each in zip(self._cosines, self._words, strict=True)]
-        ranked: list[tuple[float, int, Hit]] = []
+        ranked: list[tuple[float, int, Hit, frozenset[str]]] = []
         for row, found in self._passages({row for each in searches for row in each.rows}):
             terms: frozenset[str] = _terms_of(found) if self._query.word_weight else frozenset()
             fitness = max(each.fitness(row, terms, self._query) for each in searches if row in each.rows)
             hit = Hit(self._snapshot.files[found.ordinal], found.number, found.passage, self._score(row, terms))
             if hit.score >= self._query.threshold:
-                ranked.append((-fitness, row, hit))
-        return [hit for _, _, hit in sorted(ranked, key=lambda each: each[:2])[: self._query.limit]]
+                ranked.append((-fitness, row, hit, terms))
+        best = sorted(ranked, key=lambda each: each[:2])[: self._query.limit]
+        if self._query.fitting and not any(self._fits(row, terms) for _, row, _, terms in best):
+            return []
+        return [hit for _, _, hit, _ in best]
 
     def _passages(self, rows: Collection[int]) -> Iterator[tuple[int, FoundPassage]]:
         """Read the passages at rows."""
@@ -295,6 +300,17 @@ class _Searches:
         if self._query.word_weight:
             scores += [_share(words, terms) for words in self._words]
         return min(max([0.0, *scores]), 1.0)
+
+    def _fits(self, row: int, terms: frozenset[str]) -> bool:
+        """Return whether a passage with these terms fits one of the questions."""
+        return any(
+            fits(
+                language_of(question.text),
+                float(cosines[row]) if self._query.vector_weight and cosines is not None else None,
+                _share(words, terms) if self._query.word_weight else None,
+            )
+            for question, cosines, words in zip(self._query.questions, self._cosines, self._words, strict=True)
+        )
 
 
 def _terms_of(found: FoundPassage) -> frozenset[str]:

@@ -28,6 +28,7 @@ a about also am an and any are as at be because been being by can could did do d
 having he her here hers him his how i if in into is it its just many me might much must my of on or our ours shall
 she should so some such than that the their theirs them then there these they this those to until us was we were
 what when where which while who whom whose why will with would you your yours
+explain please tell write
 """
 _POLISH_FUNCTION_WORDS = """
 aby albo ale ani bo by być był była było były będzie będą bądź co coś czego czemu czy czyj czyja czyje czym dla
@@ -36,6 +37,7 @@ jemu jest jestem jeszcze jeśli jeżeli już każda każde każdy kiedy kim kogo
 których który którym którymi lecz lub ma mają mam mi mnie moja moje moją mój mojego mojej może mogą mogę można mu
 musi muszą muszę na nam nas nasz nasza nasze naszej nich nim niż od ona oni oraz przez przy są się skąd swoje swój
 ta tak taki tam te tego tej tych tym u w więc wy z za ze że żeby
+napisz podaj powiedz proszę wyjaśnij
 """
 FUNCTION_WORDS = frozenset((_ENGLISH_FUNCTION_WORDS + _POLISH_FUNCTION_WORDS).split())
 """Words of questions and sentences in English and Polish that say nothing about what is searched for."""

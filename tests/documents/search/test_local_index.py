@@ -78,6 +78,16 @@ def test_an_expired_file_is_not_found(index: LocalIndex, tmp_path: Path) -> None
     assert {key for key, _ in found(again, "", TEXTS["invoice"][0])} == {"lease", "work"}
 
 
+def test_nothing_is_found_if_no_passage_fits(index: LocalIndex) -> None:
+    assert found(index, "Ile wynosi okres wypowiedzenia?", fitting=True, **WORDS)[0] == ("work", 1)
+    assert found(index, "Ile wynosi kara za opóźnienie?", **WORDS) == [("work", 1)]
+    assert found(index, "Ile wynosi kara za opóźnienie?", fitting=True, **WORDS) == []
+    like = TEXTS["lease"][0]
+    assert found(index, "Wo?", like, fitting=True)[0] == ("lease", 0)
+    assert len(found(index, "Wo?", like, fitting=True)) == 6
+    assert found(index, "Wo?", "another text", fitting=True) == []
+
+
 def test_the_nearest_vector_comes_first(index: LocalIndex) -> None:
     hits = index.search(SearchQuery([Question("", vector(TEXTS["work"][1]))], limit=2, **VECTORS_ONLY))
     assert (hits[0].file.key, hits[0].number, hits[0].passage.text) == ("work", 1, TEXTS["work"][1])
