@@ -14,6 +14,8 @@ MAX_TOKENS = 1_000_000
 """Tokens of an answer; the model's context length is usually the smaller limit."""
 MAX_TOOLS_OFF = 64
 """Tools that a conversation switches off."""
+MAX_VECTOR_STORES = 8
+"""Vector stores from which the questions of a conversation are answered."""
 MAX_MESSAGES = 2_000
 """Messages of a conversation, in all branches."""
 MAX_CONVERSATION_BYTES = 8 * 1_048_576

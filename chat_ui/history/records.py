@@ -40,6 +40,8 @@ class ModelSettings:
     """The person's consents to calls of tools that ask for it, as the steps that asked have them."""
     test_time_compute: SearchSettings | None = None
     """How answers are searched for, by models that search."""
+    vector_stores: tuple[str, ...] = ()
+    """Ids of the vector stores from whose passages questions are answered."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class Step:
 
     number: int
     kind: str
-    """`rewrite`, `route`, `tool`, `summary`, `search` or `reasoning`; the form of `data` follows from it."""
+    """`file_search`, `rewrite`, `route`, `tool`, `summary`, `search` or `reasoning`; `data` follows from it."""
     name: str
     """Name of the tool or model that the step uses, or the method of a search."""
     state: StepState

@@ -19,7 +19,7 @@ _NOT_SHARED = ("settings", "error", "usage", "cost_nano")
 
 def settings_of(body: schemas.SettingsBody) -> records.ModelSettings:
     """Convert the model settings in a request body to the record that conversations store; nothing is stored."""
-    names = {"tools_off": tuple(body.tools_off), "tools_allowed": tuple(body.tools_allowed)}
+    names = {name: tuple(getattr(body, name)) for name in ("tools_off", "tools_allowed", "vector_stores")}
     search = None if body.test_time_compute is None else SearchSettings(**body.test_time_compute.model_dump())
     return records.ModelSettings(**{**body.model_dump(), **names, "test_time_compute": search})
 

@@ -28,7 +28,7 @@ from chat_ui.history.steps import Step, StepState, encoded
 
 
 def _settings_from(**stored: Any) -> ModelSettings:
-    names = {name: tuple(stored.get(name, ())) for name in ("tools_off", "tools_allowed")}
+    names = {name: tuple(stored.get(name, ())) for name in ("tools_off", "tools_allowed", "vector_stores")}
     stored_search = stored.get("test_time_compute")
     search = None if stored_search is None else SearchSettings(**stored_search)
     return ModelSettings(**{**stored, **names, "test_time_compute": search})

@@ -1,6 +1,6 @@
 """Decides whether a passage fits a question, where an answer must say that nothing does.
 
-The ranks of a search do not show it: some passage is always the first, and fused scores are sums of places. A cosine
+The ranks of a search do not show it: some passage is always the first, and fitness is relative to the others. A cosine
 and a share of words mean the same in every search, but neither is enough alone. A small embedding model that was
 trained in English gives unrelated Polish texts high cosines, too; and a question in other words than the passage shares
 none with it. The limits are measured (docs/documents.md#when-nothing-fits), and let a near miss pass

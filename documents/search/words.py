@@ -37,7 +37,7 @@ jemu jest jestem jeszcze jeśli jeżeli już każda każde każdy kiedy kim kogo
 których który którym którymi lecz lub ma mają mam mi mnie moja moje moją mój mojego mojej może mogą mogę można mu
 musi muszą muszę na nam nas nasz nasza nasze naszej nich nim niż od ona oni oraz przez przy są się skąd swoje swój
 ta tak taki tam te tego tej tych tym u w więc wy z za ze że żeby
-napisz podaj powiedz proszę wyjaśnij
+napisz o podaj powiedz proszę wyjaśnij
 """
 FUNCTION_WORDS = frozenset((_ENGLISH_FUNCTION_WORDS + _POLISH_FUNCTION_WORDS).split())
 """Words of questions and sentences in English and Polish that say nothing about what is searched for."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from starlette.responses import StreamingResponse
@@ -25,8 +25,8 @@ from gateway.errors import ClientDisconnected, GatewayError
 from gateway.http.dialect import OPENAI, Dialect
 from gateway.http.disconnect import run_until_disconnect
 from gateway.http.gateway import Gateway
-from gateway.jobs.generation import Generation
 from gateway.settings import GatewaySettings
+from router.messages import Job
 from router.producer.errors import GenerationError, SlowClient
 
 _log = structlog.get_logger(__name__)
@@ -118,6 +118,25 @@ class SharedEventStream(_Stream):
             _log.info("client does not read, its copy of a stream is closed")
 
 
+class StreamSource(Protocol):
+    """What a stream is made from: a generation, or several that answer one request in turn."""
+
+    @property
+    def waiting(self) -> QueueEstimate | None:
+        """Queue position and estimated wait; `None` if a worker has started the job."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the latest events are the last ones."""
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        """Jobs that run."""
+
+    def close(self, error: Exception | None = None) -> None:
+        """End what is unfinished. Idempotent."""
+
+
 class EventStream(_Stream):
     """A response that streams `events`, made from `generation`; closes the generation at the end in any case.
 
@@ -126,7 +145,7 @@ class EventStream(_Stream):
     """
 
     def __init__(
-        self, gateway: Gateway, generation: Generation, events: AsyncIterator[str], dialect: Dialect = OPENAI
+        self, gateway: Gateway, generation: StreamSource, events: AsyncIterator[str], dialect: Dialect = OPENAI
     ) -> None:
         def comment() -> bytes:
             return keep_alive_comment(generation.waiting)
@@ -143,7 +162,7 @@ class EventStream(_Stream):
                 await self.stream_response(send)
             except SlowClient as error:  # the response stays incomplete, so the server closes the connection
                 self._generation.close(error)
-                _log.info("client does not read, stream closed", job=self._generation.jobs[0].id)
+                _log.info("client does not read, stream closed", jobs=[job.id for job in self._generation.jobs])
             finally:
                 self._generation.close(ClientDisconnected())
 
@@ -157,7 +176,7 @@ def keep_alive_comment(estimate: QueueEstimate | None) -> bytes:
     return f": queue position {estimate.position}, about {math.ceil(estimate.seconds)} s\n\n".encode()
 
 
-async def _with_done(events: AsyncIterator[str], generation: Generation, dialect: Dialect) -> AsyncIterator[bytes]:
+async def _with_done(events: AsyncIterator[str], generation: StreamSource, dialect: Dialect) -> AsyncIterator[bytes]:
     """Encode `events`, and append the end of a whole stream to the last one."""
     if dialect.has_comments and (estimate := generation.waiting) is not None and estimate.position:
         yield keep_alive_comment(estimate)

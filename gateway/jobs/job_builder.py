@@ -105,6 +105,16 @@ def chat_prompt(body: ChatCompletionRequest, images: Sequence[bytes] = ()) -> Ch
     )
 
 
+def response_job(job: Job, id: str, *, drops_turns: bool) -> Job:
+    """Return the job of a chat completion as that of a response, with its `id`, and a grammar from its own field.
+
+    `drops_turns`: whether the oldest turns of a conversation that does not fit are left out.
+    """
+    grammar = job.grammar and msgspec.structs.replace(job.grammar, param="text.format")
+    text = msgspec.structs.replace(job.text, drop_turns=drops_turns)
+    return msgspec.structs.replace(job, id=id, grammar=grammar, text=text)
+
+
 def build_completion_jobs(body: CompletionRequest, admitted: AdmittedRequest, origin: Origin) -> list[Job]:
     """Build the jobs of a completion, one per prompt, each seeded as if alone.
 

@@ -47,6 +47,12 @@ class KeyedBilling:
         """Take over the receipts of one ended generation of the run, until `settle`."""
         self._withheld.append(billing)
 
+    def pass_on(self, other: KeyedBilling) -> None:
+        """Have `other` withhold all receipts instead."""
+        for billing in self._withheld:
+            other.withhold(billing)
+        self._withheld.clear()
+
     @property
     def receipts(self) -> list[Receipt]:
         """Receipts of all jobs of the run, which are stored with its answer."""

@@ -87,7 +87,7 @@ nothing is fetched from other addresses ([prompt-images.md](prompt-images.md)).
 field `file`. Text files can be parts of users' messages (`file`, in responses `input_file`)
 ([files.md](files.md#files-in-prompts)).
 
-**Vector stores** are described in [documents.md](documents.md).
+**Vector stores** and the tool `file_search` are described in [documents.md](documents.md).
 
 `/v1/responses` is described in [responses.md](responses.md).
 

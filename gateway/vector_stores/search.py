@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from fastapi import Request
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from auth_billing.access.principal import Principal
+from documents.content import Passage
 from documents.search.filters import Combination, Comparison, Filter
 from documents.search.index import Hit, Question, SearchQuery
+from gateway.admission.controller import AdmittedRequest
 from gateway.answers.collection import collect_vectors
 from gateway.http.gateway import Gateway
-from gateway.http.job_submission import submit
+from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_embedding_job
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.token_estimate import estimated_tokens
 from gateway.openai.vector_stores import ComparisonFilter, HybridWeights, RankingOptions, SearchFilter
 from gateway.vector_stores.embedder import SPECIAL_TOKENS, served_embedder
-from router.messages import UsagePart
+from router.messages import Job, UsagePart
 from stored_objects.vector_stores.records import VectorStore
 
+ANSWER_RESULTS = 8
+"""Passages of a search for an answer whose request sets no number."""
 CUT_SHARE = 0.9
 """Most of a query that is kept by each cut as long as it is too long for the embedding model."""
 TOKEN_CHARACTERS = 16
 """Characters of a query for each token that the embedding model reads, beyond which they are not counted."""
+
+Submit = Callable[[AdmittedRequest, Sequence[Job]], AbstractAsyncContextManager[Generation]]
+"""Submits the jobs of the request that searches, as `JobSubmission.submit` does."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +42,18 @@ class Queries:
 
     texts: Sequence[str]
     limit: int
-    filter: SearchFilter | None
-    ranking: RankingOptions
+    filter: SearchFilter | None = None
+    ranking: RankingOptions = field(default_factory=RankingOptions)
+    fitting: bool = False
+    """Return nothing of a vector store where no passage fits, as far as vectors and words tell."""
 
 
 @dataclass(frozen=True)
 class SearchHit:
     """A passage of a vector store that a search has found."""
 
+    store: str
+    """Id of the vector store."""
     file: str
     """Id of the file."""
     hit: Hit
@@ -52,9 +63,38 @@ class SearchHit:
         """What distinguishes the passage from others."""
         return self.file, self.hit.number
 
+    @property
+    def source(self) -> dict[str, Any]:
+        """File and vector store of the passage, and its place there: number, page, headings, offsets in the text."""
+        passage = self.hit.passage
+        return {
+            "file_id": self.file,
+            "filename": self.hit.file.name,
+            "vector_store_id": self.store,
+            "passage": self.hit.number,
+            "page": passage.page,
+            "heading_path": list(passage.heading_path),
+            "start": passage.start,
+            "end": passage.end,
+        }
+
+    def as_result(self) -> dict[str, Any]:
+        """Return the passage as answers show it: its source, and score, attributes and text as OpenAI's results."""
+        attributes = dict(self.hit.file.attributes)
+        return {
+            **self.source,
+            "score": round(self.hit.score, 6),
+            "attributes": attributes,
+            "text": self.hit.passage.text,
+        }
+
+    def with_passage(self, passage: Passage) -> SearchHit:
+        """Return the hit with another text of its passage."""
+        return replace(self, hit=replace(self.hit, passage=passage))
+
 
 async def search_stores(
-    request: Request, gateway: Gateway, caller: Principal, stores: Sequence[VectorStore], queries: Queries
+    gateway: Gateway, caller: Principal, stores: Sequence[VectorStore], queries: Queries, submit: Submit
 ) -> tuple[list[SearchHit], list[UsagePart]]:
     """Return the passages of several vector stores that fit best, and what embedding the queries has used.
 
@@ -69,7 +109,7 @@ async def search_stores(
     weights = queries.ranking.hybrid_search or HybridWeights(embedding_weight=1.0, text_weight=1.0)
     if weights.embedding_weight:
         for embedder in dict.fromkeys(each.embedder for each in stores):
-            vectors[embedder], part = await _embedded(request, gateway, caller, embedder, queries.texts)
+            vectors[embedder], part = await _embedded(gateway, caller, embedder, queries.texts, submit)
             parts.append(part)
     threshold = queries.ranking.score_threshold
 
@@ -86,9 +126,10 @@ async def search_stores(
             threshold or 0.0,
             weights.embedding_weight,
             weights.text_weight,
+            fitting=queries.fitting,
         )
         hits = await gateway.searches.search(store, query)
-        return [SearchHit(each.file.key.rpartition("/")[2], each) for each in hits]
+        return [SearchHit(store.id, each.file.key.rpartition("/")[2], each) for each in hits]
 
     found = await asyncio.gather(*(search(each) for each in stores))
     return _merged(found)[: queries.limit], parts
@@ -111,7 +152,7 @@ def _merged(found: Sequence[Sequence[SearchHit]]) -> list[SearchHit]:
 
 
 async def _embedded(
-    request: Request, gateway: Gateway, caller: Principal, embedder: str, texts: Sequence[str]
+    gateway: Gateway, caller: Principal, embedder: str, texts: Sequence[str], submit: Submit
 ) -> tuple[list[bytes], UsagePart]:
     model = served_embedder(gateway, caller, embedder)
     longest = model.max_model_len - SPECIAL_TOKENS
@@ -119,7 +160,7 @@ async def _embedded(
     body = EmbeddingRequest.parse({"model": model.name, "input": readable})
     admitted = await gateway.admission.admit_embeddings(caller, body)
     job = build_embedding_job(body, admitted, Origin.of(gateway.settings))
-    async with submit(request, gateway, admitted, [job], streamed=False) as generation:
+    async with submit(admitted, [job]) as generation:
         vectors = await collect_vectors(generation)
     return vectors, UsagePart(model=model.name, usage=generation.usage)
 

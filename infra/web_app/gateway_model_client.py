@@ -33,6 +33,7 @@ from router.errors import PublishError
 from router.messages import FailureCode, ServiceClass, Step, Task, Usage, WorkerStatus
 from router.model_registry import ModelInfo
 from router.producer.errors import GenerationError, JobFailed
+from stored_objects.errors import StoredObjectError
 
 TEMPERATURE, TOP_P = 0.3, 0.9
 """Chat defaults, shown by `chat_ui/web/src/chat/SettingsPanel.svelte`: with OpenAI's defaults (1 and 1) small models
@@ -62,14 +63,12 @@ class GatewayModelClient:
         """Generate an answer for the chat through the gateway and yield its events; `principal` is billed."""
         begun, search, reasoning = False, SearchSteps(), ReasoningSteps(time.monotonic)
         try:
-            async with aclosing(
-                in_process.complete(self._gateway, self._prices, principal, self._fields(principal, request))
-            ) as events:  # type: ignore[type-var]
+            async with aclosing(self._complete(principal, request)) as events:  # type: ignore[type-var]
                 async for each in events:
                     if isinstance(each, in_process.QueueUpdate):
                         yield QueueStatus(each.position, each.seconds)
                         continue
-                    begun = True
+                    begun = begun or not any(step.kind == in_process.FILE_SEARCH for step in each.steps)
                     for step in map(_step, each.steps):
                         shown = search.latest(step) if step.kind == SEARCH else step
                         reasoning.follow(shown)
@@ -83,8 +82,14 @@ class GatewayModelClient:
                         yield model_client.AnswerEnd(each.finish_reason, _usage(each.usage), each.cost)
                     elif each.text or not (each.steps or each.reasoning):
                         yield model_client.TextDelta(each.text, _usage(each.usage), each.cost)
-        except (GatewayError, GenerationError, AccountError, PublishError) as error:
+        except (GatewayError, GenerationError, AccountError, PublishError, StoredObjectError) as error:
             raise _answer_error(error, can_restart=request.continues and not begun) from error
+
+    def _complete(
+        self, principal: Principal, request: model_client.AnswerRequest
+    ) -> AsyncIterator[in_process.AnswerUpdate | in_process.QueueUpdate]:
+        fields, stores = self._fields(principal, request), request.settings.vector_stores
+        return in_process.complete(self._gateway, self._prices, principal, fields, stores)
 
     async def models(self, principal: Principal) -> list[model_client.ServedModel]:
         """Return the text-generating models that `principal` may use, with price and availability, sorted by name."""

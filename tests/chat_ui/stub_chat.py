@@ -32,6 +32,7 @@ SETTINGS: dict[str, Any] = {
     "tools_off": [],
     "tools_allowed": [],
     "test_time_compute": None,
+    "vector_stores": [],
 }
 PIECE = 5
 """Characters of a text event."""

@@ -140,6 +140,19 @@ async def test_tools_that_are_switched_off_reach_the_model(scene: Scene) -> None
     assert (await eve.tree(theirs))["settings"]["tools_off"] == ["weather"]
 
 
+async def test_vector_stores_of_the_settings_reach_the_model_and_are_not_imported(scene: Scene) -> None:
+    """They are those of a project, so that another account can't read them."""
+    ada = await person(scene)
+    chat = await ada.conversation(vector_stores=["vs_1"])
+    await ada.answered(chat)
+    assert [each.settings.vector_stores for _, each in scene.engine.asked] == [("vs_1",), ()]
+    assert (await ada.tree(chat))["settings"]["vector_stores"] == ["vs_1"]
+    eve = DescribedPerson((await scene.person(name="eve")).browser)
+    await eve.imported(json.loads((await ada.browser.get("/export?format=json&ids=all")).content))
+    theirs = (await eve.call("GET", "/conversations"))["conversations"][0]["id"]
+    assert (await eve.tree(theirs))["settings"]["vector_stores"] == []
+
+
 async def test_consents_are_kept_with_the_conversation_alone(scene: Scene) -> None:
     ada = await person(scene)
     allowing = {"model": "tiny", "tools_allowed": ["mcp.shop.search@0"]}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -15,8 +17,9 @@ from auth_billing.prices.pricing import PriceList, TokenRate
 from gateway import in_process
 from gateway.errors import InvalidRequest, ModelNotFound
 from gateway.in_process import AnswerUpdate, QueueUpdate
-from router.messages import FailureCode, GatewayLoad, QueuedWork, ServiceClass, Usage
+from router.messages import FailureCode, GatewayLoad, QueuedWork, ServiceClass, StepState, Usage, UsagePart
 from router.producer.errors import JobFailed
+from stored_objects.errors import DocumentNotFound
 from tests.fakes.prices import ListPriceStore
 from tests.fakes.scripted_worker import (
     PART_BOUNDS,
@@ -29,6 +32,7 @@ from tests.fakes.scripted_worker import (
     status,
 )
 from tests.gateway.conftest import HI, MODEL, SetStage, Stage, eventually
+from tests.gateway.vector_stores.library import CATS, DOGS, EMBEDDER, RENT, Library, library
 
 about: Any = pytest.approx
 """Stands for a float inside a larger value that is compared."""
@@ -196,3 +200,62 @@ async def test_updates_have_steps_and_their_cost(set_stage: SetStage) -> None:
     assert last.parts == (*ROUTE.parts, *WEATHER.parts)
     answer = 3 * 3 + 2 * 2 + 2 * 6
     assert last.cost == answer + (16 * 5 + 64 * 1 + 9 * 7) + 11
+
+
+@asynccontextmanager
+async def answer_from(shelf: Library, question: str, *stores: str, **fields: Any) -> AsyncIterator[list[AnswerUpdate]]:
+    """The updates of a member's answer from vector stores."""
+    store = ListPriceStore()
+    rates = {name: {ServiceClass.DEFAULT: RATE} for name in (MODEL, EMBEDDER, "router-1.5")}
+    store.versions.append(PriceVersion(PriceList(1, rates), 0.0))
+    member = await shelf.stage.accounts.principal_of_member("tenant-1", "project-1", "user-ada")
+    body = {"model": MODEL, "messages": [{"role": "user", "content": question}], **fields}
+    answer = in_process.complete(shelf.stage.gateway, PriceBook(store), member, body, stores)
+    async with aclosing(answer) as updates:  # type: ignore[type-var]
+        yield [each async for each in updates if isinstance(each, AnswerUpdate)]
+
+
+async def test_an_answer_from_vector_stores_begins_with_the_search() -> None:
+    async with library() as shelf:
+        store = await shelf.create(DOGS, CATS)
+        async with answer_from(shelf, "How is the dog?", store["id"]) as (running, searched, *texts, last):
+            (step,), (done,) = running.steps, searched.steps
+            assert (step.kind, step.number, step.state) == ("file_search", 0, StepState.RUNNING)
+            assert (done.number, done.state, done.data["query"]) == (0, StepState.DONE, "How is the dog?")
+            best = done.data["passages"][0]
+            assert (best["number"], best["filename"], best["vector_store_id"]) == (1, "0.md", store["id"])
+            assert done.data["quoted"] == len(done.data["passages"])
+            (job,) = shelf.stage.worker.jobs
+            assert "kennel" in str(job.prompt)
+            embedded = UsagePart(model=EMBEDDER, usage=Usage(prompt_tokens=3))
+            assert (searched.parts, searched.cost) == ((embedded,), 3 * 3)
+            assert texts
+            assert last.parts == (embedded,)
+            assert last.cost == 3 * 3 + 3 * 3 + 2 * 2 + 5 * 6
+
+
+async def test_steps_of_an_assistant_follow_the_search() -> None:
+    async with library(answer_in_steps) as shelf:
+        shelf.stage.worker.bus.send_status(msgspec.structs.replace(status(MODEL), parts=PART_BOUNDS))
+        await eventually(lambda: any(each.max_parts for each in shelf.stage.gateway.models.models()))
+        store = await shelf.create(DOGS)
+        async with answer_from(shelf, "How is the dog?", store["id"]) as updates:
+            numbers = [step.number for each in updates for step in each.steps if step.state.ended]
+            assert numbers == [0, ROUTE.number + 1, WEATHER.number + 1]
+
+
+async def test_where_nothing_fits_no_model_answers() -> None:
+    async with library() as shelf:
+        store = await shelf.create(RENT)
+        async with answer_from(shelf, "Where is the cat?", store["id"]) as (_, searched, text, last):
+            assert searched.steps[0].data["passages"] == []
+            assert text.text == "The answer to this question is not in your documents."
+            assert (last.finish_reason, last.usage, last.cost) == ("stop", Usage(prompt_tokens=0), searched.cost)
+            assert shelf.stage.worker.jobs == []
+
+
+async def test_an_unknown_vector_store_fails_the_answer() -> None:
+    async with library() as shelf:
+        with pytest.raises(DocumentNotFound):
+            async with answer_from(shelf, "How is the dog?", "vs_none"):
+                pass

@@ -93,9 +93,23 @@ async def test_files_of_all_kinds_are_found_in_two_languages_and_by_their_projec
             assert await best(reader, store.id, "czynszu") == "umowa.txt"  # another inflection
             assert await best(reader, store.id, "sleeping animals") == "cats.docx"
             assert await best(reader, store.id, "number of turbines produced") == "report.pdf"
+        asked: dict[str, Any] = {
+            "model": stack.model,
+            "tools": [{"type": "file_search", "vector_store_ids": [store.id], "max_num_results": 3}],
+            "tool_choice": {"type": "file_search"},
+            "include": ["file_search_call.results"],
+            "max_output_tokens": 8,
+        }
+        answered = await other.responses.create(input="ile wynosi kaucja za najem?", **asked)
+        assert answered.output[0].results[0].filename == "umowa.txt"
+        assert answered.output_text
+        absent = await client.responses.create(input="Kto napisał Pana Tadeusza?", **asked)
+        assert absent.output_text == "Odpowiedzi na to pytanie nie ma w Twoich dokumentach."
         async with client_of(stack, stack.gateways[0], await key_of_another_project(stack)) as stranger:
             with pytest.raises(openai.NotFoundError):
                 await stranger.vector_stores.search(store.id, query="kaucja")
+            with pytest.raises(openai.NotFoundError):
+                await stranger.responses.create(input="kaucja", **asked)
             assert (await stranger.vector_stores.list()).data == []
         (lease,) = [each.id async for each in client.files.list() if each.filename == "umowa.txt"]
         await client.vector_stores.files.delete(lease, vector_store_id=store.id)

@@ -14,6 +14,7 @@ from chat_ui.history.limits import (
     MAX_TITLE_CHARS,
     MAX_TOKENS,
     MAX_TOOLS_OFF,
+    MAX_VECTOR_STORES,
 )
 from chat_ui.http.request_bodies import Body, body_of
 from chat_ui.http.schemas.base import Schema
@@ -23,6 +24,7 @@ from stored_objects.prompt_image_limits import MAX_IMAGES
 ModelName = Annotated[str, StringConstraints(max_length=200)]
 ToolName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Consent = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+VectorStoreId = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 FileName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 Method = Literal["best_of_n", "weighted_best_of_n", "self_consistency", "beam_search", "dvts", "lookahead"]
 
@@ -68,6 +70,8 @@ class ModelSettings(Schema):
     """Consents to calls of tools that ask for it; each begins with the tool's name and `@`."""
     test_time_compute: SearchSettings | None
     """How answers are searched for, by models that search (`searches`)."""
+    vector_stores: list[str]
+    """Ids of the vector stores from whose passages questions are answered."""
 
 
 class SettingsBody(Body):
@@ -82,6 +86,7 @@ class SettingsBody(Body):
     tools_off: Annotated[list[ToolName], Field(max_length=MAX_TOOLS_OFF)] = Field(default_factory=list)
     tools_allowed: Annotated[list[Consent], Field(max_length=MAX_TOOLS_OFF)] = Field(default_factory=list)
     test_time_compute: SearchSettingsBody | None = None
+    vector_stores: Annotated[list[VectorStoreId], Field(max_length=MAX_VECTOR_STORES)] = Field(default_factory=list)
 
 
 class Attachment(Schema):

@@ -57,6 +57,14 @@ class ResponseEvents:
         for delta in deltas:
             yield from self._numbered(self.output.take(delta))
 
+    def begin_search(self, queries: Sequence[str]) -> Iterator[Event]:
+        """Yield the events about the beginning of a file search."""
+        yield from self._numbered(self.output.begin_search(queries))
+
+    def end_search(self, results: list[dict[str, Any]] | None) -> Iterator[Event]:
+        """Yield the events about the end of a file search, whose item shows `results`."""
+        yield from self._numbered(self.output.end_search(results))
+
     def break_off(self) -> Iterator[Event]:
         """Yield the events about the end of the open item of an answer that goes no further."""
         yield from self._numbered(self.output.close(incomplete=True))

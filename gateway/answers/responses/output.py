@@ -7,13 +7,16 @@ from the response's id and the item's number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.answers.answer_parts import bounded
+from gateway.answers.responses.citations import Source, citations
 from gateway.answers.responses.custom_input import CustomInput
 from gateway.answers.responses.drawn_images import DrawnImages, drawn_blobs, is_drawing
+from gateway.openai.responses.tools import FILE_SEARCH, SEARCH_QUERY
 from gateway.openai.steps import AnswerStep
 from router.messages import Delta, FinishReason, Step, TokenAlternative, TokenLogprob, ToolCallDelta
 from stored_objects.image_results import BlobAddress
@@ -37,6 +40,8 @@ class _OpenItem:
     pieces: list[str] = field(default_factory=list)
     logprobs: list[dict[str, Any]] = field(default_factory=list)
     custom: CustomInput | None = None
+    sources: Sequence[Source] = ()
+    """What the text can cite, by number from 1."""
 
     @property
     def place(self) -> dict[str, Any]:
@@ -62,6 +67,7 @@ class ResponseOutput:
         summarises: bool = False,
         encrypt: Callable[[str], str] | None = None,
         images: DrawnImages | None = None,
+        searches: bool = False,
     ) -> None:
         """Create an output without items.
 
@@ -70,12 +76,18 @@ class ResponseOutput:
             summarises: whether reasoning is sent as a summary.
             encrypt: encrypts reasoning for its item; `None`: it is not sent in that form.
             images: the images that become items; `None`: the request has no tool for image generation.
+            searches: whether calls of the function `file_search` are the gateway's, so that they make no items.
         """
         self.items: list[dict[str, Any]] = []
         self.steps: list[dict[str, Any]] = []
         """The ended steps before the answer."""
         self.finish_reason: FinishReason | None = None
-        self._response_id = response_id
+        self.sources: list[Source] = []
+        """Passages that file searches have found, which the text cites by their numbers from 1."""
+        self._searches = searches
+        self._wanted: dict[int, list[str]] = {}
+        """Pieces of the arguments of the model's calls of the file search, by the number of the call."""
+        self.response_id = response_id
         self._address = address
         self._first_item = first_item
         self._custom_tools = custom_tools
@@ -113,6 +125,27 @@ class ResponseOutput:
             self.finish_reason = delta.finish_reason
             yield from self.close(incomplete=delta.finish_reason in INCOMPLETE)
 
+    def wanted_queries(self) -> list[str]:
+        """Return the queries of the model's calls of the file search since the last time, without malformed ones."""
+        wanted, self._wanted = self._wanted, {}
+        return [query for pieces in wanted.values() if (query := _query("".join(pieces)))]
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether the answer calls a tool of the client's."""
+        return any(item["type"] in ("function_call", "custom_tool_call") for item in self.items)
+
+    def begin_search(self, queries: Sequence[str]) -> Iterator[Event]:
+        """Begin the item of a file search; yield the events about it."""
+        yield from self._begin("file_search_call", "fs", FILE_SEARCH, {"queries": [*queries], "results": None})
+        for what in ("in_progress", "searching"):
+            yield {"type": f"response.file_search_call.{what}", **self._current.place}
+
+    def end_search(self, results: list[dict[str, Any]] | None) -> Iterator[Event]:
+        """End the item of a file search; yield the events about it. `results`: what it shows of the passages."""
+        self._current.item["results"] = results
+        yield from self.close(incomplete=False)
+
     def close(self, *, incomplete: bool) -> Iterator[Event]:
         """Complete the open item, if there is one; yield the events about its end. `incomplete`: its answer is cut."""
         if (current := self._open) is None:
@@ -135,9 +168,9 @@ class ResponseOutput:
         yield from self.close(incomplete=False)
         index = len(self.items)
         number = self._first_item + index
-        item = {"type": kind, "id": item_id(prefix, self._response_id, number), "status": "in_progress", **fields}
+        item = {"type": kind, "id": item_id(prefix, self.response_id, number), "status": "in_progress", **fields}
         self.items.append(item)
-        self._open = _OpenItem(item, index, key)
+        self._open = _OpenItem(item, index, key, sources=self.sources)
         yield {"type": "response.output_item.added", "output_index": index, "item": dict(item)}
 
     def _add_reasoning(self, text: str) -> Iterator[Event]:
@@ -161,6 +194,9 @@ class ResponseOutput:
 
     def _add_call(self, call: ToolCallDelta) -> Iterator[Event]:
         self._unplaced.clear()
+        if self._searches and (call.name == FILE_SEARCH or call.index in self._wanted):
+            self._wanted.setdefault(call.index, []).append(call.arguments)
+            return
         if self._open is None or self._open.key != call.index:
             of_call = {"call_id": call.id, "name": call.name}
             if call.name in self._custom_tools:
@@ -205,8 +241,19 @@ _IMAGE = "image"
 """Key of the item of an image."""
 
 
-def _output_text(text: str, logprobs: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
+def _output_text(
+    text: str, logprobs: list[dict[str, Any]], annotations: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": logprobs}
+
+
+def _query(arguments: str) -> str:
+    """Return the query of a call of the file search; "" if the arguments are malformed."""
+    try:
+        query = json.loads(arguments)[SEARCH_QUERY]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return query.strip() if isinstance(query, str) else ""
 
 
 def _text_part(current: _OpenItem, what: str, part: dict[str, Any]) -> Event:
@@ -221,8 +268,11 @@ def _reasoning_part(current: _OpenItem, what: str, text: str, *, summarises: boo
 
 
 def _end_message(current: _OpenItem, _summarises: bool) -> Iterator[Event]:
-    part = _output_text(current.text, current.logprobs)
+    part = _output_text(current.text, current.logprobs, citations(current.text, current.sources))
     place = {**current.place, _CONTENT: 0}
+    for number, annotation in enumerate(part["annotations"]):
+        of_part = {**place, "annotation_index": number, "annotation": annotation}
+        yield {"type": "response.output_text.annotation.added", **of_part}
     yield {"type": "response.output_text.done", **place, "text": part["text"], "logprobs": part["logprobs"]}
     yield _text_part(current, "done", part)
     current.item["content"] = [part]
@@ -258,12 +308,17 @@ def _drawing_fields(result: dict[str, Any]) -> dict[str, Any]:
     return {"revised_prompt": result.get("prompt_sent"), "size": result.get("size"), "output_format": "png"}
 
 
+def _end_search(current: _OpenItem, _summarises: bool) -> Iterator[Event]:
+    yield {"type": "response.file_search_call.completed", **current.place}
+
+
 _ENDS: dict[str, Callable[[_OpenItem, bool], Iterator[Event]]] = {
     "message": _end_message,
     "reasoning": _end_reasoning,
     "function_call": _end_function_call,
     "custom_tool_call": _end_custom_call,
     "image_generation_call": _end_image,
+    "file_search_call": _end_search,
 }
 """Writes the content of an item of each type at its end, and yields the events about it."""
 

@@ -40,6 +40,7 @@ from gateway.http.dependencies import (
 )
 from gateway.http.dialect import OPENAI
 from gateway.http.document_pages import object_response
+from gateway.http.file_search import FileSearchResponse
 from gateway.http.gateway import Gateway
 from gateway.http.http_errors import response_error
 from gateway.http.job_submission import admit_chat, submit
@@ -51,6 +52,7 @@ from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream, SharedEventStream
 from gateway.http.tokenisation import count_prompt_tokens
 from gateway.jobs.image_generation import check_image_tool, drawing
+from gateway.jobs.job_builder import response_job
 from gateway.openai.responses.compaction import (
     MAX_SUMMARY_TOKENS,
     CompactedResponse,
@@ -71,7 +73,6 @@ from gateway.openai.responses.response import (
 from gateway.openai.responses.stored_items import to_stored, without_ids
 from gateway.openai.responses.tools import custom_names, image_tool
 from gateway.openai.responses.translation import to_chat
-from router.messages import Job
 from stored_objects.documents.records import ProjectDocument, ProjectOwner
 from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
 from stored_objects.responses.responses import StoredResponse, new_document
@@ -100,12 +101,31 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
         job_id = f"{response_id}-{uuid.uuid4().hex[:8]}"  # a run at a gateway that died may have had a job
     with response_fields():
         given = await read_input(gateway, caller, body)
+        output = ResponseOutput(
+            response_id,
+            partial(address_of, request),
+            first_item=len(given.own),
+            custom_tools=custom_names(body.offered_tools),
+            summarises=body.summarises,
+            encrypt=_encryption(gateway, caller, ContentKind.REASONING) if body.includes_encrypted_reasoning else None,
+            images=DrawnImages(gateway.objects) if body.draws else None,
+            searches=body.file_search is not None,
+        )
+        keep = partial(_keep, gateway, ProjectOwner.of(caller) if body.stores else None, given)
+        if body.file_search is not None:
+            searching = FileSearchResponse(request, authorised, given.items, output, keep)
+            await searching.begin()
+            if body.stream:
+                return EventStream(gateway, searching, searching.frames())
+            return object_response(await searching.whole())
         chat = to_chat(body, given.items)
         max_seconds = gateway.settings.max_background_seconds if body.background else None
         admitted, job = await admit_chat(request, gateway, caller, chat, max_seconds=max_seconds)
         if (number := image_tool(body.offered_tools)) is not None:
             check_image_tool(admitted.model, f"tools[{number}].type")
-        job = _of_response(job, job_id or response_id, body)
+        if body.must_draw:
+            job = drawing(job)
+        job = response_job(job, job_id or response_id, drops_turns=body.truncation == "auto")
         response = ResponseObject.of(response_id, body, model=admitted.model.name, service_class=admitted.service_class)
         if body.background:
             queued = StoredResponse(
@@ -115,17 +135,7 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
             accepted = AcceptedJob(admitted, job, rate_limits.allowance_of(request))
             await gateway.background.start(document, accepted)
             return _background_answer(request, gateway, caller, queued, streamed=bool(body.stream))
-        output = ResponseOutput(
-            response_id,
-            partial(address_of, request),
-            first_item=len(given.own),
-            custom_tools=custom_names(body.offered_tools),
-            summarises=body.summarises,
-            encrypt=_encryption(gateway, caller, ContentKind.REASONING) if body.includes_encrypted_reasoning else None,
-            images=DrawnImages(gateway.objects) if body.draws else None,
-        )
         events = ResponseEvents(response, output)
-        keep = partial(_keep, gateway, ProjectOwner.of(caller) if body.stores else None, given)
         async with submit(request, gateway, admitted, [job], streamed=bool(body.stream)) as generation:
             if body.stream:
                 await generation.wait_for_first_reply(gateway.settings.header_delay)
@@ -298,18 +308,3 @@ async def _append(
         await gateway.conversations.append(conversation, items)
     except (StoreUnavailable, RecordRefused, DocumentNotFound, StorageQuotaExceeded) as error:
         _log.warning("a conversation was not continued", conversation=conversation.id, reason=str(error))
-
-
-def _of_response(job: Job, job_id: str, body: ResponseRequest) -> Job:
-    """Return the job with what chat completions don't have: the response's id, the field of its grammar, truncation.
-
-    A job that must draw is a call of the assistant's image tool.
-
-    Raises:
-        InvalidRequest: There is no message to draw.
-    """
-    if body.must_draw:
-        job = drawing(job)
-    grammar = job.grammar and msgspec.structs.replace(job.grammar, param="text.format")
-    text = msgspec.structs.replace(job.text, drop_turns=body.truncation == "auto")
-    return msgspec.structs.replace(job, id=job_id, grammar=grammar, text=text)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import CurrentGateway, FileCaller, body_of, file_guard
+from gateway.http.job_submission import submit
 from gateway.http.json_response import json_response
 from gateway.http.pagination import listed, query_of
 from gateway.http.vector_stores import (
@@ -134,7 +136,8 @@ async def search_vector_store(
     store = await find_store(gateway, caller, vector_store_id)
     ranking = body.ranking_options or RankingOptions()
     queries = Queries(body.queries, body.max_num_results or DEFAULT_RESULTS, body.filters, ranking)
-    found, _ = await search_stores(request, gateway, caller, [store], queries)
+    submitted = partial(submit, request, gateway, streamed=False)
+    found, _ = await search_stores(gateway, caller, [store], queries, submitted)
     results = [
         SearchResult(
             file_id=each.file,

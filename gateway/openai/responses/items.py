@@ -154,6 +154,16 @@ class ImageGenerationCallItem(ApiModel):
     status: Literal["in_progress", "generating", "completed", "failed"] | None = None
 
 
+class FileSearchCallItem(ApiModel):
+    """A file search of an earlier answer, which a client sends back; the model does not see it again."""
+
+    type: Literal["file_search_call"]
+    id: ItemId | None = None
+    queries: Annotated[list[str], Field(max_length=MAX_PARTS)] | None = None
+    results: Annotated[list[dict[str, Any]], Field(max_length=MAX_PARTS)] | None = None
+    status: Literal["in_progress", "searching", "completed", "incomplete", "failed"] | None = None
+
+
 class CompactionItem(ApiModel):
     """A context as `POST /v1/responses/compact` has compacted it, encrypted by this installation."""
 
@@ -187,6 +197,7 @@ InputItem = Annotated[
     | Annotated[ReasoningItem, Tag("reasoning")]
     | Annotated[ImageGenerationCallItem, Tag("image_generation_call")]
     | Annotated[CompactionItem, Tag("compaction")]
+    | Annotated[FileSearchCallItem, Tag("file_search_call")]
     | Annotated[ItemReference, Tag("item_reference")],
     Discriminator(
         _kind,

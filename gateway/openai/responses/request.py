@@ -14,7 +14,9 @@ from gateway.openai.base import ApiModel, Ignored, Refused, RequestBody, conflic
 from gateway.openai.chat_completions import Consent, OwnToolName, TemplateName, TemplateValue
 from gateway.openai.responses.items import InputItems
 from gateway.openai.responses.tools import (
+    ChosenFileSearch,
     ChosenImageTool,
+    FileSearchTool,
     OfferedTool,
     ResponseToolChoice,
     ResponseTools,
@@ -27,6 +29,8 @@ LOGPROBS = "message.output_text.logprobs"
 """Value of `include` that requests log probabilities."""
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 """Value of `include` that requests reasoning in a form that can be sent back."""
+SEARCH_RESULTS = "file_search_call.results"
+"""Value of `include` that requests what file searches have found."""
 
 
 _SAME_IN_CHAT = (
@@ -107,8 +111,8 @@ class ContextFields(RequestBody):
     """Name of the model, as `/v1/models` lists it."""
     input: str | InputItems | None = None
     """A user's message, or items: messages with `input_text`, `input_image` and `input_file` (as chat completions read
-    images and files) and `output_text`, `function_call`, `custom_tool_call` and their outputs, `reasoning`, and
-    `item_reference` to items of stored responses, and `compaction`. Other items are refused."""
+    images and files) and `output_text`, `function_call`, `custom_tool_call` and their outputs, `reasoning`,
+    `file_search_call`, `compaction`, and `item_reference` to items of stored responses. Other items are refused."""
     instructions: Annotated[str, StringConstraints(max_length=4_194_304)] | None = None
     """A system message before the input; it is not carried over to responses that continue this one."""
     previous_response_id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
@@ -139,12 +143,13 @@ class PromptFields(ContextFields):
     """Id of a conversation, or an object with its `id`: its items come before the input, and input and output are
     appended to it. It can't be combined with `previous_response_id`."""
     tools: ResponseTools | None = None
-    """Functions, as in chat completions, and custom tools, whose input is text, with the format `text` or a grammar of
-    the syntax `regex` or `lark`; or `image_generation` alone, for an assistant with an image model, which draws PNG
-    files of its own size. Tools of other types are refused."""
+    """Functions, as in chat completions, custom tools, whose input is text, with the format `text` or a grammar of the
+    syntax `regex` or `lark`, and `file_search` ([documents.md](documents.md#citations-in-responses)); or
+    `image_generation` alone, for an assistant with an image model, which draws PNG files of its own size. Tools of
+    other types are refused."""
     tool_choice: ResponseToolChoice | None = None
-    """`none`, `auto`, `required`, a tool by type and name, or `allowed_tools`; `image_generation` draws the last
-    message as it is."""
+    """`none`, `auto`, `required`, a tool by type and name, or `allowed_tools`; `file_search` searches for the question
+    before the model answers, `image_generation` draws the last message as it is."""
     parallel_tool_calls: bool | None = None
     """Allow more than one call in an answer; default true."""
     text: TextOptions | None = None
@@ -225,11 +230,12 @@ class ResponseRequest(PromptFields):
     """Sample from the most likely tokens whose probabilities sum to this value (nucleus sampling)."""
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     """Number of most likely tokens to return at each position; needs `include` of `message.output_text.logprobs`."""
-    max_tool_calls: Ignored[Annotated[int, Field(ge=0, le=INT32_MAX)] | None] = None
-    """Repeated in the response. It limits calls of built-in tools; an assistant calls one of its own tools at most."""
+    max_tool_calls: Annotated[int, Field(ge=0, le=INT32_MAX)] | None = None
+    """Maximum number of file searches, at most and by default 4; an assistant calls one of its own tools at most."""
     include: Annotated[list[str], Field(max_length=32)] | None = None
     """`message.output_text.logprobs` adds log probabilities, `reasoning.encrypted_content` reasoning in a form that can
-    be sent back instead of storing it; other values are ignored."""
+    be sent back instead of storing it, `file_search_call.results` the passages that a file search has found; other
+    values are ignored."""
     background: bool | None = None
     """Generate the response while no client waits: it is answered at once, with the status `queued`, and goes on after
     the death of its gateway; needs `store`, and excludes `conversation`."""
@@ -276,7 +282,28 @@ class ResponseRequest(PromptFields):
             raise conflict("background", "responses in the background can't extend a conversation")
         if self.background and self.includes_encrypted_reasoning:
             raise conflict("include", "responses in the background are continued by 'previous_response_id'")
+        if self.background and self.file_search is not None:
+            raise conflict("background", "responses in the background can't search files")
         return self
+
+    @property
+    def file_search(self) -> FileSearchTool | None:
+        """The tool that searches files; `None`: there is none, or none may be called."""
+        if self.tool_choice == "none":
+            return None
+        return next((tool for tool in self.offered_tools if isinstance(tool, FileSearchTool)), None)
+
+    @property
+    def searches_first(self) -> bool:
+        """Whether files are searched before the model answers, because no other tool may be called."""
+        if isinstance(self.tool_choice, ChosenFileSearch):
+            return True
+        return self.tool_choice == "required" and len(self.offered_tools) == 1
+
+    @property
+    def includes_results(self) -> bool:
+        """Whether file searches in the response show what they have found."""
+        return SEARCH_RESULTS in (self.include or ())
 
     @property
     def includes_logprobs(self) -> bool:

@@ -65,9 +65,24 @@ class OutputItem(ApiModel):
 
     model_config = ConfigDict(extra="allow")
 
-    type: Literal["message", "function_call", "custom_tool_call", "reasoning", "image_generation_call"]
+    type: Literal[
+        "message", "function_call", "custom_tool_call", "file_search_call", "image_generation_call", "reasoning"
+    ]
     id: str
     status: Literal["in_progress", "completed", "incomplete", "failed"]
+
+
+class PassageBudget(ApiModel):
+    """Passages of files in the prompt of a response."""
+
+    found: int
+    """Number of passages that were found."""
+    quoted: int
+    """Number of passages that the prompt had room for, the best ones."""
+    tokens: int
+    """Estimated tokens of the quoted passages."""
+    max_tokens: int
+    """Tokens that the prompt had room for."""
 
 
 class ModelResponse(ApiModel):
@@ -108,6 +123,8 @@ class ModelResponse(ApiModel):
     """The conversation that input and output were appended to; left out where there is none."""
     steps: OmitIfNone[list[AnswerStep]] = None
     """An extension: the steps before the answer, in order; left out where there are none."""
+    passages: OmitIfNone[PassageBudget] = None
+    """An extension: how many passages the prompt quotes; left out where no files were searched."""
 
 
 class InputTokens(ApiModel):

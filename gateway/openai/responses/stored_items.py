@@ -17,6 +17,7 @@ _PREFIXES = {
     "function_call_output": "fco",
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
+    "file_search_call": "fs",
     "reasoning": "rs",
     "image_generation_call": "ig",
     "compaction": "cmp",

@@ -1,21 +1,32 @@
 """Tools of a response and the choice among them, and their conversion to those of a chat completion.
 
 Function tools are those of chat completions in another shape. A custom tool is offered to the model as a function with
-one string, `input`, which the grammar of its format limits. `image_generation` is the image tool of an assistant, whose
-images become output items. Source: `Tool`, `ToolChoiceParam` of OpenAI's specification.
+one string, `input`, which the grammar of its format limits. A file search, which the gateway runs, is offered as a
+function with one string, `query`. `image_generation` is the image tool of an assistant, whose images become output
+items. Source: `Tool`, `ToolChoiceParam` of OpenAI's specification.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel, Ignored
 from gateway.openai.json_schema import MAX_BYTES, check_pattern
 from gateway.openai.tools import MAX_TOOLS, ToolName
+from gateway.openai.vector_stores import MAX_RESULTS, RankingOptions, SearchFilter, check_filter
 from router.messages import LARK_KEYWORD
 
 MAX_DEFINITION = MAX_BYTES // 4
@@ -123,19 +134,56 @@ class ImageGenerationTool(ApiModel):
     partial_images: Ignored[Annotated[int, Field(ge=0, le=3)] | None] = None
 
 
+FILE_SEARCH = "file_search"
+"""Type of the tool that searches files, and name of the function that stands for it."""
+SEARCH_QUERY = "query"
+"""Name of the only argument of that function."""
+MAX_STORES = 8
+"""Most vector stores that one response searches."""
+
+
+class FileSearchTool(ApiModel):
+    """A search in vector stores of the project, which the gateway runs."""
+
+    name: ClassVar[str] = FILE_SEARCH
+    type: Literal["file_search"]
+    vector_store_ids: Annotated[
+        list[Annotated[str, StringConstraints(min_length=1, max_length=64)]], Field(min_length=1, max_length=MAX_STORES)
+    ]
+    max_num_results: Annotated[int, Field(ge=1, le=MAX_RESULTS)] | None = None
+    ranking_options: RankingOptions | None = None
+    filters: SearchFilter | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if self.filters is not None:
+            check_filter(self.filters)
+        return self
+
+    def to_chat(self) -> dict[str, Any]:
+        """Return the function that stands for the tool in a chat completion: its only argument is the query."""
+        query = {"type": "string", "description": "What to search for, as a question or keywords"}
+        schema = {"type": "object", "properties": {SEARCH_QUERY: query}, "required": [SEARCH_QUERY]}
+        closed = {**schema, "additionalProperties": False}
+        described = {"name": FILE_SEARCH, "description": "Search the user's documents", "parameters": closed}
+        return {"type": "function", "function": {**described, "strict": True}}
+
+
 ResponseTool = Annotated[
     Annotated[ResponseFunction, Tag("function")]
     | Annotated[CustomTool, Tag("custom")]
+    | Annotated[FileSearchTool, Tag(FILE_SEARCH)]
     | Annotated[ImageGenerationTool, Tag("image_generation")],
     Discriminator(
         _kind,
         custom_error_type="unsupported_parameter",
         custom_error_message=(
-            "tools of this type are not available here: only 'function', 'custom' and 'image_generation' tools are"
+            "tools of this type are not available here: only 'function', 'custom', 'file_search' and "
+            "'image_generation' tools are"
         ),
     ),
 ]
-OfferedTool = ResponseFunction | CustomTool | ImageGenerationTool
+OfferedTool = ResponseFunction | CustomTool | FileSearchTool | ImageGenerationTool
 
 
 def _distinct(tools: list[ResponseTool]) -> list[ResponseTool]:
@@ -162,12 +210,31 @@ class ChosenImageTool(ApiModel):
     type: Literal["image_generation"]
 
 
+class ChosenFileSearch(ApiModel):
+    """The choice of the file search: the gateway searches for the person's question before the model answers."""
+
+    name: ClassVar[str] = FILE_SEARCH
+    type: Literal["file_search"]
+
+
+NamedTool = Annotated[
+    Annotated[ChosenTool, Tag("function")]
+    | Annotated[ChosenTool, Tag("custom")]
+    | Annotated[ChosenFileSearch, Tag(FILE_SEARCH)],
+    Discriminator(
+        _kind,
+        custom_error_type="unsupported_parameter",
+        custom_error_message="choose among 'function', 'custom' and 'file_search' tools",
+    ),
+]
+
+
 class AllowedResponseTools(ApiModel):
     """A restriction to some of the tools."""
 
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
-    tools: Annotated[list[ChosenTool], Field(min_length=1, max_length=MAX_TOOLS)]
+    tools: Annotated[list[NamedTool], Field(min_length=1, max_length=MAX_TOOLS)]
 
 
 ToolModeName = Literal["none", "auto", "required"]
@@ -175,12 +242,14 @@ NamedChoice = Annotated[
     Annotated[ChosenTool, Tag("function")]
     | Annotated[ChosenTool, Tag("custom")]
     | Annotated[ChosenImageTool, Tag("image_generation")]
+    | Annotated[ChosenFileSearch, Tag(FILE_SEARCH)]
     | Annotated[AllowedResponseTools, Tag("allowed_tools")],
     Discriminator(
         _kind,
         custom_error_type="unsupported_parameter",
         custom_error_message=(
-            "this choice is not available here: choose among 'function', 'custom' and 'image_generation' tools"
+            "this choice is not available here: choose among 'function', 'custom', 'file_search' and "
+            "'image_generation' tools"
         ),
     ),
 ]
@@ -192,7 +261,7 @@ def choice_to_chat(choice: ResponseToolChoice | None) -> Any:
     if isinstance(choice, AllowedResponseTools):
         allowed = {"mode": choice.mode, "tools": [_named(tool.name) for tool in choice.tools]}
         return {"type": "allowed_tools", "allowed_tools": allowed}
-    return _named(choice.name) if isinstance(choice, ChosenTool) else choice
+    return _named(choice.name) if isinstance(choice, ChosenTool | ChosenFileSearch) else choice
 
 
 def _named(name: str) -> dict[str, Any]:

@@ -68,6 +68,7 @@ from tests.fakes.scripted_worker import (
 )
 from tests.gateway.conftest import MODEL, VERIFIER, Stage, announce_searches, eventually, stage
 from tests.gateway.test_in_process import ADA
+from tests.gateway.vector_stores.library import DOGS, EMBEDDER, library
 
 HI = Turn(Role.USER, "Hi")
 SETTINGS = ModelSettings(MODEL, "Be kind.", temperature=0.5, top_p=0.9, repetition_penalty=1.1, max_tokens=4)
@@ -135,6 +136,32 @@ async def test_steps_come_before_the_text_and_tools_are_switched_off() -> None:
         assert all(each.text for each in texts)
         prompt: Any = here.worker.jobs[0].prompt
         assert prompt.tools_off == ["math"]
+
+
+async def test_a_question_is_answered_from_the_vector_stores_of_the_settings() -> None:
+    async with library() as shelf:
+        store = ListPriceStore()
+        rates = {name: {ServiceClass.DEFAULT: TokenRate(3, 2, 6)} for name in (MODEL, EMBEDDER)}
+        store.versions.append(PriceVersion(PriceList(1, rates), 0.0))
+        engine = GatewayModelClient(shelf.stage.gateway, PriceBook(store))
+        member = await shelf.stage.accounts.principal_of_member("tenant-1", "project-1", "user-ada")
+        dogs = (await shelf.create(DOGS))["id"]
+
+        async def asked(*stores: str) -> list[ModelEvent]:
+            settings = replace(SETTINGS, vector_stores=stores)
+            ask = AnswerRequest(settings, [Turn(Role.USER, "How is the dog?")])
+            return [each async for each in engine.answer(member, ask)]
+
+        steps = [each.step for each in await asked(dogs) if isinstance(each, StepUpdate)]
+        assert [(each.number, each.kind, each.state) for each in steps] == [
+            (0, "file_search", StepState.RUNNING),
+            (0, "file_search", StepState.DONE),
+        ]
+        (passage,) = steps[1].data["passages"]
+        assert (passage["filename"], passage["passage"], "text" in passage) == ("0.md", 0, False)
+        with pytest.raises(AnswerFailed) as failed:
+            await asked("vs_none")
+        assert failed.value.code == "not_found"
 
 
 async def think_and_answer(worker: ScriptedWorker, job: Job) -> None:

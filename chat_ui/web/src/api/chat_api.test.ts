@@ -3,7 +3,7 @@ import * as api from "./chat_api";
 import type { ChatSettings } from "./chat_types";
 import * as http from "./http";
 
-const SETTINGS: ChatSettings = { model: "m", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null };
+const SETTINGS: ChatSettings = { model: "m", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null, vector_stores: [] };
 let json: MockInstance<typeof http.json>;
 
 beforeEach(() => {

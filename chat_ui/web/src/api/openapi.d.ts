@@ -2957,6 +2957,11 @@ export interface components {
             readonly tools_off: readonly string[];
             /** Top P */
             readonly top_p: number | null;
+            /**
+             * Vector Stores
+             * @description Ids of the vector stores from whose passages questions are answered.
+             */
+            readonly vector_stores: readonly string[];
         };
         /**
          * ModerationBody
@@ -3043,7 +3048,8 @@ export interface components {
              *       "test_time_compute": null,
              *       "tools_allowed": [],
              *       "tools_off": [],
-             *       "top_p": null
+             *       "top_p": null,
+             *       "vector_stores": []
              *     }
              */
             readonly settings?: components["schemas"]["SettingsBody"];
@@ -3785,6 +3791,8 @@ export interface components {
              * @default null
              */
             readonly top_p?: number | null;
+            /** Vector Stores */
+            readonly vector_stores?: readonly string[];
         };
         /**
          * ShareLink

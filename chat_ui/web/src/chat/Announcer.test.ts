@@ -13,7 +13,7 @@ async function shown(answer: Message): Promise<Conversation> {
     await new Promise(() => undefined);
     yield { type: "lost" };
   });
-  const settings = { model: "m", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null };
+  const settings = { model: "m", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null, vector_stores: [] };
   const whole = { title: "", shared: false, settings, leaf: answer.id, messages: [answer] };
   vi.spyOn(api, "readConversation").mockResolvedValue(whole as unknown as WholeConversation);
   const conversation = new Conversation({ changed: vi.fn() });

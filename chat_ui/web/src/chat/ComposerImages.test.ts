@@ -66,7 +66,7 @@ it("does not attach images for a model that does not see them, and says so", asy
 
 it("holds messages of a conversation with images while the chosen model does not see them", async () => {
   const user = userEvent.setup();
-  const settings = { model: "blind", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null };
+  const settings = { model: "blind", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null, vector_stores: [] };
   const row = { id: "c", title: "", created: 1, updated: 1, pinned: false, archived: false, shared: false, model: "blind", running: false, match: null };
   const question = apiMessage({ role: "user", images: [{ name: "cat.png", size: 3, url: "/v1/blobs/a" }] });
   vi.spyOn(api, "readConversation").mockResolvedValue({ ...row, settings, leaf: question.id, messages: [question] });

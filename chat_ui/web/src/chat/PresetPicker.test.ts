@@ -9,7 +9,7 @@ import PresetPicker from "./PresetPicker.svelte";
 it("applies, saves and deletes presets", async () => {
   const user = userEvent.setup();
   const [settings, presets] = [new Settings(), new Presets()];
-  const saved = { model: "m", system: "Be short.", temperature: 0.5, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null };
+  const saved = { model: "m", system: "Be short.", temperature: 0.5, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null, vector_stores: [] };
   presets.list = [{ id: "p1", name: "Short", settings: saved }];
   render(PresetPicker, { settings, presets });
   await user.selectOptions(screen.getByLabelText("Preset"), "Short");

@@ -8,7 +8,7 @@ import type { Followed } from "../api/follow_answer";
 import { apiMessage } from "../chat/messages.fixture";
 import { Conversation } from "./conversation.svelte";
 
-const SETTINGS = { model: "tiny", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null };
+const SETTINGS = { model: "tiny", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null, vector_stores: [] };
 const changed = vi.fn();
 let follow: MockInstance<typeof streams.followAnswer>;
 
@@ -152,7 +152,7 @@ it("requests an answer again with consent, once or from now on, and withdraws it
   const sent = regenerate.mock.calls.map(([, , settings, once]) => [settings.tools_allowed, once]);
   expect(sent).toEqual([[[], "mcp.s.t@2"], [["mcp.s.t@1"], null]]);
   await conversation.withdraw("mcp.s.t");
-  expect(change.mock.calls[0]?.[1]).toMatchObject({ settings: { tools_allowed: [], test_time_compute: null } });
+  expect(change.mock.calls[0]?.[1]).toMatchObject({ settings: { tools_allowed: [], test_time_compute: null, vector_stores: [] } });
   expect(conversation.failure).not.toBeNull();
   expect(conversation.settings.toolsAllowed).toEqual(["mcp.s.t@1"]);
   await conversation.withdraw("mcp.s.t");

@@ -3,7 +3,7 @@ import * as api from "../api/chat_api";
 import type { ChatSettings, Preset } from "../api/chat_types";
 import { Presets } from "./presets.svelte";
 
-const SETTINGS: ChatSettings = { model: "m", system: "", temperature: 0, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null };
+const SETTINGS: ChatSettings = { model: "m", system: "", temperature: 0, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null, vector_stores: [] };
 const preset = (id: string, name: string): Preset => ({ id, name, settings: SETTINGS });
 const presets = new Presets();
 

@@ -14,6 +14,8 @@ export class Settings {
   toolsAllowed = $state.raw<readonly string[]>([]);
   /** How answers are searched for by models that search; null: they are generated once. */
   search = $state.raw<SearchSettings | null>(null);
+  /** Ids of the vector stores from whose passages questions are answered. */
+  vectorStores = $state.raw<readonly string[]>([]);
 
   /** The settings as the API expects them. */
   get value(): ChatSettings {
@@ -27,6 +29,7 @@ export class Settings {
       tools_off: this.toolsOff,
       tools_allowed: this.toolsAllowed,
       test_time_compute: this.search,
+      vector_stores: this.vectorStores,
     };
   }
 
@@ -41,6 +44,7 @@ export class Settings {
     this.toolsOff = settings.tools_off;
     this.toolsAllowed = settings.tools_allowed;
     this.search = settings.test_time_compute;
+    this.vectorStores = settings.vector_stores;
   }
 
   /** Adds a consent; an earlier one to the same tool, as its server described it then, ends. */
