@@ -1,7 +1,16 @@
-"""A person's path in Chromium over RabbitMQ and a real embedding model: upload, search, read, share, delete."""
+"""A person's path in Chromium over RabbitMQ and a real embedding model: upload, ask, follow a citation, share, delete.
+
+The model that answers is scripted: it quotes the first passage of its prompt, and cites it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import re
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,11 +20,15 @@ from auth_billing.access.roles import Actor, Role
 from auth_billing.development_account import ORGANISATION
 from chat_ui.settings import ChatSettings
 from infra.accounts.sign_in_services import browser_access
+from router.messages import Finished, Job
+from router.rabbitmq_bus import rabbitmq_bus
 from tests.chaos.installed import skip_unless_installed
 from tests.chaos.stack import Size, Stack, running
 from tests.chat_ui.chromium import Visit, chromium
 from tests.chat_ui.conftest import DIST
+from tests.contract.examples import msgspec_replace
 from tests.documents.parsing.files import Text, docx, pdf
+from tests.fakes.scripted_worker import ScriptedWorker, prompt_text, usage
 from tests.fakes.sessions import PASSWORD, sign_up_input
 from tests.integration.test_documents import KINDS, with_embedder
 
@@ -23,6 +36,43 @@ pytestmark = [pytest.mark.rabbitmq, pytest.mark.store, pytest.mark.model, pytest
 
 TIMEOUT = 60_000
 """Timeout in milliseconds; long, because the machine may be busy."""
+MODEL = "reader"
+QUOTED = re.compile(r"\[1\] \([^\n]*\)\n(.+?)\n\n", re.DOTALL)
+
+
+async def quote_first_passage(worker: ScriptedWorker, job: Job) -> None:
+    """Answer with the first passage of the prompt, word by word, and cite it."""
+    attempt = uuid.uuid4().hex
+    found = QUOTED.search(prompt_text(job))
+    words = [*found[1].split(), "[1]."] if found else ["Nothing."]
+    worker.begin(job, attempt)
+    for position, word in enumerate(words):
+        ends = {"finish_reason": "stop"} if position == len(words) - 1 else {}
+        worker.send_token(job, attempt, position, f"{word} ", **ends)
+    worker.send(job, Finished(job_id=job.id, attempt_id=attempt, usage=usage(job, len(words))))
+
+
+@asynccontextmanager
+async def with_reader(stack: Stack) -> AsyncIterator[None]:
+    """A worker in this process whose answers quote their prompts, until the block ends."""
+    processes = stack.processes
+    bus = rabbitmq_bus(processes.broker.amqp_url("worker"), "reader-1", processes.control_secret)
+    await bus.start(declares_platform=False)
+    worker = ScriptedWorker(bus, MODEL, quote_first_passage, "reader-1")
+
+    async def beat() -> None:
+        while True:
+            bus.send_status(msgspec_replace(worker.status, max_model_len=4096, at=time.time()))
+            await asyncio.sleep(1.0)
+
+    beating = asyncio.create_task(beat())
+    try:
+        async with worker.running():
+            yield
+    finally:
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)
+        await bus.close()
 
 
 async def people(stack: Stack, *names: str) -> None:
@@ -50,6 +100,7 @@ async def test_a_persons_path(embedding_folder: Path) -> None:
     async with (
         running(Size(gateways=1, workers=1)) as stack,
         with_embedder(stack, embedding_folder),
+        with_reader(stack),
         chromium() as browser,
     ):
         await people(stack, "ada", "bob")
@@ -57,6 +108,7 @@ async def test_a_persons_path(embedding_folder: Path) -> None:
         ada, bob = [await signed_in(browser, origin, name) for name in ("ada", "bob")]
         collection = await upload(ada.page)
         await search(ada.page, collection)
+        await ask(ada)
         await share_and_take_away(ada.page, bob.page, collection)
         await delete(ada.page, collection)
         for visit in (ada, bob):
@@ -94,6 +146,28 @@ async def search(page: Page, collection: str) -> None:
         first = found.get_by_role("listitem").first
         await expect(first.get_by_role("link", name=name)).to_be_visible()
         await first.get_by_role("link").click()
+        await expect(page.locator("mark").first).to_contain_text(passage)
+
+
+async def ask(visit: Visit) -> None:
+    """Have questions in both languages answered from the collection, and follow the citations."""
+    page = visit.page
+    for question, name, passage in (
+        ("How far away is Vega?", "stars.csv", "Vega"),
+        ("Ile wynosi czynsz?", "umowa.txt", "Czynsz wynosi 700 euro"),
+    ):
+        await page.goto(visit.origin)
+        await visit.choose_model(MODEL)
+        await page.get_by_role("button", name="Ask my documents").click()
+        await page.get_by_role("dialog").get_by_role("checkbox", name=re.compile("^Shelf")).check()
+        await page.get_by_role("dialog").get_by_role("button", name="Close").last.click()
+        await visit.ask(question)
+        answer = page.locator("article.answer")
+        await expect(answer).to_have_attribute("aria-busy", "false")
+        await expect(answer.get_by_text(passage)).to_be_visible()
+        citation = answer.get_by_role("link", name=re.compile(f"^Source 1: {re.escape(name)}"))
+        await citation.last.click()
+        await expect(page.get_by_role("heading", name=name)).to_be_visible()
         await expect(page.locator("mark").first).to_contain_text(passage)
 
 

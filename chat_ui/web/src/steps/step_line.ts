@@ -46,7 +46,10 @@ export function problemOf(step: Step): string {
 /** Returns what to announce while an answer is written: that the model thinks, or the last tool or search that runs or has failed. */
 export function announcementOf(steps: readonly Step[]): string {
   if (steps.at(-1)?.kind === "reasoning" && steps.at(-1)?.state === "running") return texts.reasoningAnnounced;
-  const last = steps.findLast(({ kind }) => kind === "tool" || kind === "search");
-  if (last?.state === "running") return last.kind === "search" ? texts.searchRunning : toolRunning(last.name);
+  const last = steps.findLast(({ kind }) => ["tool", "search", "file_search"].includes(kind));
+  if (last?.state === "running") {
+    if (last.kind === "file_search") return texts.fileSearchRunning;
+    return last.kind === "search" ? texts.searchRunning : toolRunning(last.name);
+  }
   return last?.state === "failed" ? problemOf(last) : "";
 }

@@ -37,6 +37,18 @@ export const IMAGE = { type: "image", prompt: "Kot", prompt_sent: "A cat", trans
 export const PAGE = { type: "page", title: "Example", url: "https://example.org/a", text: "Words.", fetched_at: "2026-11-24T15:00:00Z" };
 export const MCP = { type: "mcp", server: "shop", tool: "search", content: [{ type: "text", text: "Two hats" }], is_error: false };
 
+export const FILE_SEARCH = {
+  query: "When is the rent due?",
+  found: 12,
+  quoted: 2,
+  tokens: 900,
+  max_tokens: 2048,
+  passages: [
+    { number: 1, file_id: "file-1", filename: "lease.pdf", vector_store_id: "vs_1", passage: 7, page: 3, heading_path: ["Lease", "Rent"], start: 100, end: 200 },
+    { number: 2, file_id: "file-2", filename: "notes.md", vector_store_id: "vs_1", passage: 0, page: null, heading_path: [], start: 0, end: 20 },
+  ],
+};
+
 /** Data of a search's last step: four paths, of which one was dropped. */
 export const SEARCH = {
   step: 2,
