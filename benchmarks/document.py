@@ -93,6 +93,13 @@ SECTIONS = {
         "The whole platform with a worker whose engine only counts, compared with LiteLLM's proxy before a stub.",
     ),
     "platform-fan-out": ("Fan-out", "Concurrent streams of one gateway process."),
+    "responses": (
+        "Overhead of responses",
+        "Chat completions and responses of the same prompt, streamed and not, stored and not, in turns on the whole"
+        " platform with a worker whose engine only counts. Added: to chat completions that are streamed and stored"
+        " alike; median of the rounds' differences. Store writes: insert, update and delete commands at the store per"
+        " request, those of billing too; added by storing: to requests that are not stored.",
+    ),
     "overload": (
         "Overload",
         "Streams are requested at ten times the rate that the worker can serve (Poisson arrivals, counted from when a"

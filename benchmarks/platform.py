@@ -15,7 +15,7 @@ import asyncio
 import signal
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import psutil
@@ -75,15 +75,21 @@ async def litellm_tax(workers: int, rates: list[float], seconds: float) -> list[
 async def _measure_system(
     system: str, target: Target, cpu: CpuSeconds, rates: list[float], seconds: float, *, closed: bool = True
 ) -> list[Row]:
-    await _measure_load(target, cpu, 20.0, 2.0)  # code is loaded, connections are open, keys are known
+    await measure_load(target, cpu, 20.0, 2.0)  # code is loaded, connections are open, keys are known
     rows: list[Row] = []
     for rate in [*rates, None] if closed else rates:
         load = f"{CLIENTS} clients" if rate is None else f"{rate:g}/s"
-        rows.append({"system": system, "load": load, **await _measure_load(target, cpu, rate, seconds)})
+        rows.append({"system": system, "load": load, **await measure_load(target, cpu, rate, seconds)})
     return rows
 
 
-async def _measure_load(target: Target, cpu: CpuSeconds, rate: float | None, seconds: float) -> Row:
+async def measure_load(
+    target: Target, cpu: CpuSeconds, rate: float | None, seconds: float, quantiles: Sequence[int] = (50, 90, 99)
+) -> Row:
+    """Load a target for `seconds` at `rate` requests/s, or in a closed loop (`None`); return its result row.
+
+    The row has these `quantiles` of TTFT and of whole requests, and the CPU time per request of each process.
+    """
     client = Client(target)
     await client.open_connections(CLIENTS)
     before, own, busy = cpu(), time.process_time(), _busy_seconds()
@@ -91,7 +97,7 @@ async def _measure_load(target: Target, cpu: CpuSeconds, rate: float | None, sec
         await client.closed_loop(CLIENTS, seconds)
     else:
         await client.open_loop(rate, seconds)
-    row, own = _summary(client.exchanges, seconds), time.process_time() - own
+    row, own = _summary(client.exchanges, seconds, quantiles), time.process_time() - own
     used = {name: total - before[name] for name, total in cpu().items()} | {"client": own}
     used["others"] = max(0.0, _busy_seconds() - busy - sum(used.values()))  # the kernel and other processes
     client.close()
@@ -105,7 +111,7 @@ def _busy_seconds() -> float:
     return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
 
 
-def _summary(exchanges: list[Exchange], seconds: float) -> Row:
+def _summary(exchanges: list[Exchange], seconds: float, quantiles: Sequence[int]) -> Row:
     good = [each for each in exchanges if each.end is not None and each.first is not None]
     began = min(each.due for each in exchanges)
     within = [each for each in good if cast(float, each.end) - began <= seconds]  # what ends later was not sustained
@@ -119,7 +125,7 @@ def _summary(exchanges: list[Exchange], seconds: float) -> Row:
         "tokens_per_request": sum(each.tokens for each in good) / max(1, len(good)),
     }
     for name, values in (("ttft", firsts), ("e2e", ends)):
-        row |= {f"{name}_p{q}_ms": milliseconds(percentile(values, q)) for q in (50, 90, 99)}
+        row |= {f"{name}_p{q}_ms": milliseconds(percentile(values, q)) for q in quantiles}
     return row
 
 

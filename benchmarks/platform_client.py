@@ -1,4 +1,4 @@
-"""Generates load of streamed chat completions on a gateway with little CPU time, as an open loop or a closed loop.
+"""Generates load of chat completions or responses on a gateway with little CPU time, as an open or a closed loop.
 
 It has one protocol object per connection and no task per request.
 
@@ -16,14 +16,18 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
-_FIRST_CONTENT = re.compile(rb'"content":\s?"[^"]')
-_CONTENT = b'"content":"'
+_FIRST_CONTENT = re.compile(rb'"(?:content|delta)":\s?"[^"]')
+_CONTENT = (b'"content":"', b'"delta":"')
+"""Text of a chunk of chat completions, and of an event of responses."""
 _EMPTY_CONTENT = b'"content":""'
 _LENGTH = re.compile(rb"content-length: (\d+)")
 _RETRY_AFTER = re.compile(rb"retry-after: (\d+)")
-_COMPLETION_TOKENS = re.compile(rb'"completion_tokens":\s?(\d+)')
+_TOKENS = re.compile(rb'"(?:completion|output)_tokens":\s?(\d+)')
+
+PROMPT = "Count for me, please."
+"""Message of every request."""
 
 
 @dataclass
@@ -32,7 +36,7 @@ class Exchange:
 
     due: float
     first: float | None = None
-    """Time at which the first content arrived."""
+    """Time at which the first content arrived; that of a response without a stream arrives at its end."""
     end: float | None = None
     events: int = 0
     """Number of events with text."""
@@ -54,19 +58,25 @@ class Target:
     model: str
     max_tokens: int = 16
 
+    @property
+    def path(self) -> str:
+        """Path of the request's URL."""
+        return "/v1/chat/completions"
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the request's body, besides the model: those of a streamed chat completion."""
+        return {
+            "messages": [{"role": "user", "content": PROMPT}],
+            "max_tokens": self.max_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+
     def request(self) -> bytes:
-        """Return the bytes of one HTTP request for a streamed chat completion: request line, headers and body."""
-        body = json.dumps(
-            {
-                "model": self.model,
-                "messages": [{"role": "user", "content": "Count for me, please."}],
-                "max_tokens": self.max_tokens,
-                "stream": True,
-                "stream_options": {"include_usage": True},
-            }
-        )
+        """Return the bytes of one HTTP request: request line, headers and body."""
+        body = json.dumps({"model": self.model, **self.fields()})
         return (
-            f"POST /v1/chat/completions HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n"
+            f"POST {self.path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n"
             f"Authorization: Bearer {self.key}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n"
             f"Content-Length: {len(body)}\r\n\r\n{body}"
         ).encode()
@@ -103,7 +113,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Record arrived bytes of a response (events, or a rejection) in the current exchange; asyncio calls this.
+        """Record arrived bytes of a response in the current exchange; asyncio calls this.
 
         At the response's end the connection is free for another request.
         """
@@ -118,8 +128,8 @@ class Connection(asyncio.Protocol):
         self._unread = data
         if self._done and data.endswith(b"0\r\n\r\n"):
             self._end(exchange)
-        elif data.startswith(b"HTTP/1.1 ") and len(data) >= 12 and data[9:12] != b"200":
-            self._read_refusal(data, exchange)
+        elif data.startswith(b"HTTP/1.1 "):
+            self._read_whole(data, exchange)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the current exchange, if there is one, with an error; asyncio calls this when the connection is lost."""
@@ -129,22 +139,26 @@ class Connection(asyncio.Protocol):
         self._on_free(self)
 
     def _read_frames(self, frames: bytes, exchange: Exchange) -> None:
-        events = frames.count(_CONTENT) - frames.count(_EMPTY_CONTENT)
+        events = sum(map(frames.count, _CONTENT)) - frames.count(_EMPTY_CONTENT)
         exchange.events += events
         self.events += events
         if exchange.first is None and _FIRST_CONTENT.search(frames):
             exchange.first = time.perf_counter()
-        if b'"usage":{' in frames and (usage := _COMPLETION_TOKENS.search(frames)):
+        if b'"usage":{' in frames and (usage := _TOKENS.search(frames)):
             exchange.tokens = int(usage[1])
         self._done = self._done or b"data: [DONE]" in frames
 
-    def _read_refusal(self, data: bytes, exchange: Exchange) -> None:
+    def _read_whole(self, data: bytes, exchange: Exchange) -> None:
         head, found, body = data.partition(b"\r\n\r\n")
         head = head.lower()
         if not found or not (length := _LENGTH.search(head)) or len(body) < int(length[1]):
             return
-        exchange.error = head[9:12].decode()
-        exchange.retry_after = int(wait[1]) if (wait := _RETRY_AFTER.search(head)) else None
+        if (status := head[9:12]) == b"200":
+            exchange.first = time.perf_counter()
+            exchange.tokens = int(usage[1]) if (usage := _TOKENS.search(body)) else 0
+        else:
+            exchange.error = status.decode()
+            exchange.retry_after = int(wait[1]) if (wait := _RETRY_AFTER.search(head)) else None
         if b"connection: close" in head:
             self._transport.close()
         self._end(exchange)

@@ -51,6 +51,7 @@ class Platform(Processes):
     port: int
     key: str
     gateway_metrics_url: str
+    store_url: str
 
 
 @asynccontextmanager
@@ -71,7 +72,11 @@ async def running(*, step_time: float, capacity: int) -> AsyncIterator[Platform]
             started = {record.name: record for record in records.all()}
             roots = {name: record.pid for name, record in started.items()}
             yield Platform(
-                roots, processes.settings.port, key, started["gateway-1"].status_url.replace("/status", "/metrics")
+                roots,
+                processes.settings.port,
+                key,
+                started["gateway-1"].status_url.replace("/status", "/metrics"),
+                processes.store.url,
             )
         finally:
             await supervisor.stop_all()

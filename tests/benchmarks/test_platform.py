@@ -42,6 +42,47 @@ def test_the_client_reads_a_stream_in_pieces_of_any_size(size: int) -> None:
     assert free == [connection]
 
 
+def test_the_client_reads_the_events_of_a_streamed_response() -> None:
+    frames = [
+        b'data: {"type":"response.created","response":{"output":[],"usage":null}}\n\n',
+        b'data: {"type":"response.content_part.added","part":{"type":"output_text","text":""}}\n\n',
+        b'data: {"type":"response.output_text.delta","delta":"0 "}\n\n',
+        b'data: {"type":"response.output_text.delta","delta":"1 2 "}\n\n',
+        b'data: {"type":"response.completed","response":{"usage":{"input_tokens":25,"output_tokens":3}}}\n\n',
+    ]
+    exchange, connection = _sent()
+    for data in (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *frames[:2]):
+        connection.data_received(data)
+    assert exchange.first is None
+    for data in (*frames[2:], b"data: [DONE]\n\n"):
+        connection.data_received(data)
+    assert exchange.end is None
+    connection.data_received(b"0\r\n\r\n")
+    assert (exchange.events, exchange.tokens, exchange.error) == (2, 3, "")
+    assert exchange.first is not None
+    assert exchange.end is not None
+
+
+@pytest.mark.parametrize("name", [b"completion_tokens", b"output_tokens"])
+def test_the_client_reads_an_answer_without_a_stream(name: bytes) -> None:
+    body = b'{"content":"0 1","usage":{"' + name + b'":2}}'
+    exchange, connection = _sent()
+    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body[:-1])
+    assert exchange.end is None
+    connection.data_received(body[-1:])
+    assert (exchange.tokens, exchange.error) == (2, "")
+    assert exchange.first is not None
+    assert exchange.end is not None
+
+
+def _sent() -> tuple[Exchange, Connection]:
+    """Return an exchange whose request was sent on the returned connection."""
+    connection, exchange = Connection(lambda _: None), Exchange(due=0.0)
+    connection.connection_made(Mock(spec=asyncio.WriteTransport))
+    connection.send(b"request", exchange)
+    return exchange, connection
+
+
 async def test_a_refusal_is_a_failure_with_an_end() -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
