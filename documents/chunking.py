@@ -35,14 +35,11 @@ _LONGEST_TOKEN = 32
 
 
 class ChunkingOptions(msgspec.Struct, frozen=True):
-    """Sizes of passages in tokens, named as OpenAI's static chunking; the defaults are those of its `auto`."""
+    """Sizes of passages in tokens, named as OpenAI's static chunking."""
 
-    max_chunk_size_tokens: int = 800
-    chunk_overlap_tokens: int = 400
+    max_chunk_size_tokens: int
+    chunk_overlap_tokens: int
     """Tokens at the end of a passage that the next one repeats, at most."""
-
-
-AUTO = ChunkingOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class _Piece:
     """Header of the piece's table, which a passage that begins with the piece repeats."""
 
 
-def divide(document: Document, count: CountTokens, options: ChunkingOptions = AUTO) -> list[Passage]:
+def divide(document: Document, count: CountTokens, options: ChunkingOptions) -> list[Passage]:
     """Return the passages of a document in reading order; each has text that the ones before it lack.
 
     Counting the tokens of a large document takes seconds: call it in a thread.

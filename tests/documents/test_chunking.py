@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents.chunking import AUTO, ChunkingOptions, divide
+from documents.chunking import ChunkingOptions, divide
 from documents.content import Block, Document, Passage
 
 SENTENCE = "Gęślą jaźń i pięć żab w stawie."
@@ -41,18 +41,14 @@ def passages(*blocks: Block, most: int, overlap: int = 0) -> list[Passage]:
     return found
 
 
-def test_the_defaults_are_those_of_openai() -> None:
-    assert ChunkingOptions(800, 400) == AUTO
-
-
 def test_a_short_document_is_one_passage() -> None:
     document = Document((heading("Żaby", 1), paragraph(2, page=3)), pages=3)
-    [passage] = divide(document, words)
+    [passage] = divide(document, words, ChunkingOptions(800, 400))
     assert passage == Passage(document.text, None, ("Żaby",), 0, len(document.text), 1 + 2 * WORDS)
 
 
 def test_a_document_without_text_has_no_passages() -> None:
-    assert divide(Document(()), words) == []
+    assert divide(Document(()), words, ChunkingOptions(800, 400)) == []
 
 
 def test_passages_end_between_paragraphs() -> None:
@@ -176,7 +172,7 @@ def test_dividing_takes_linear_time(kind: str) -> None:
         counted += len(text)
         return len(text) // 4
 
-    divide(Document((Block(kind, "x" * 300_000),)), count)  # type: ignore[arg-type]
+    divide(Document((Block(kind, "x" * 300_000),)), count, ChunkingOptions(800, 400))  # type: ignore[arg-type]
     assert counted < 300_000 * 12
 
 
