@@ -29,7 +29,7 @@ from documents.search.vectors import pack_vectors
 from gateway.errors import GatewayError
 from gateway.http.gateway import Gateway
 from gateway.openai.token_estimate import estimated_tokens
-from gateway.vector_stores.embedding import EmbeddingBusy, EmbeddingRefused, embed, keyed_requests
+from gateway.vector_stores.passage_embedding import EmbeddingBusy, EmbeddingRefused, embed, keyed_requests
 from stored_objects.errors import BlobCorrupt, BlobNotFound, BlobsUnavailable, StorageQuotaExceeded
 from stored_objects.vector_stores.imports import ImportLost, PassagesBusy
 from stored_objects.vector_stores.passages import (

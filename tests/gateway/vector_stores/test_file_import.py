@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.vector_stores import file_import
-from gateway.vector_stores.embedding import EmbeddingBusy
+from gateway.vector_stores.passage_embedding import EmbeddingBusy
 from router.messages import EmbeddingPrompt, FailureCode, Job
 from stored_objects.vector_stores.imports import LEASE
 from stored_objects.vector_stores.passages import BLOCK_PASSAGES

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 
 from gateway.http.internal_requests import MAX_TRIES, InternalAnswer
 from gateway.vector_stores import embedding
-from gateway.vector_stores.embedding import BUSY_TIME, EmbeddingBusy, EmbeddingRefused, embed
+from gateway.vector_stores.passage_embedding import BUSY_TIME, EmbeddingBusy, EmbeddingRefused, embed
 
 VECTORS = InternalAnswer(200, Headers({}), json.dumps({"data": [{"embedding": "AACAPw=="}]}).encode())
 
