@@ -20,7 +20,9 @@ SURE_WORDS = 0.5
 
 
 def fits(language: Language | None, cosine: float | None, words: float | None) -> bool:
-    """Return whether a passage fits a question in a language, by the measures of a search; `None`: it has not that one.
+    """Return whether a passage fits a question in a language, by the measures of a search.
+
+    A measure is `None` if the search does not have it.
 
     A search without words trusts the cosine alone, as there is nothing else.
     """

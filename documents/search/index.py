@@ -53,7 +53,7 @@ class Question:
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """What to search an index for; a passage counts by the question that it fits best."""
+    """A query to an index; a passage counts by the question that it fits best."""
 
     questions: Sequence[Question]
     limit: int = 10

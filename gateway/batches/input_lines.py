@@ -110,7 +110,7 @@ async def parse_line(line: InputLine, endpoint: str) -> LineRequest:
 
 @dataclass
 class CheckedLines:
-    """What the check of all lines of an input file has found."""
+    """Result of the check of all lines of an input file."""
 
     total: int = 0
     model: str = ""

@@ -1,4 +1,4 @@
-"""What the routes of vector stores share: finds stores and files of the caller's project, and shows them."""
+"""Helpers of the routes of vector stores: find stores and files of the caller's project, and show them."""
 
 from __future__ import annotations
 

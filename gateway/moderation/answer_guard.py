@@ -37,7 +37,7 @@ class Window(NamedTuple):
 
 
 Check = Callable[[Sequence[Window]], Awaitable[Sequence[bool]]]
-"""Returns of each window whether it is blocked."""
+"""Returns for each window whether it is blocked."""
 
 
 class _Choice:

@@ -88,7 +88,7 @@ class RequestModeration:
 
     @property
     def guard(self) -> AnswerGuard | None:
-        """What holds back the answers of the request until they are checked; `None`: they are not."""
+        """Guard that holds the answers of the request back until they are checked; `None`: they are not checked."""
         if not self._policy.answers:
             return None
         choices = len(self._jobs) * self._jobs[0].n

@@ -38,7 +38,7 @@ Submit = Callable[[AdmittedRequest, Sequence[Job]], AbstractAsyncContextManager[
 
 @dataclass(frozen=True)
 class Queries:
-    """What to search vector stores for."""
+    """Query texts of a search in vector stores, with its filter and ranking."""
 
     texts: Sequence[str]
     limit: int
@@ -60,7 +60,7 @@ class SearchHit:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What distinguishes the passage from others."""
+        """Identity of the passage: the id of its file, and its number there."""
         return self.file, self.hit.number
 
     @property

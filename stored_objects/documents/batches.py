@@ -53,7 +53,7 @@ OPEN_STATES: Collection[str] = [each.value for each in _OPEN]
 
 @dataclass(frozen=True)
 class BatchError:
-    """Why a batch failed its validation; `line` is a number from 1 or `None`."""
+    """A reason for which a batch failed its validation; `line` is a number from 1 or `None`."""
 
     code: str
     message: str
@@ -63,7 +63,7 @@ class BatchError:
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """How far the lines of a batch are done, as far as their results are stored."""
+    """Progress of a batch: the lines whose results are stored, and the parts of the output files."""
 
     done_to: int = 0
     """All lines up to this number, from 1, are done."""

@@ -78,7 +78,7 @@ class ErasedDocuments:
 
 @dataclass(frozen=True)
 class DocumentQuery:
-    """Which documents of a project to list, in which order, and how many."""
+    """A query for one page of a project's documents, in an order and with filters."""
 
     limit: int
     order: Order = "asc"

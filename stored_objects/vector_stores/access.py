@@ -1,4 +1,4 @@
-"""Who may read and who may change a vector store: the only place that decides it.
+"""Access rules of vector stores: decides who may read and who may change one.
 
 A vector store belongs to a project, or to one person in it. Its owner, and those whom it is shared with, read it; it is
 changed in its project, by its owner. A reader is stored as a mark: that of a project, a person or the organisation. A

@@ -50,7 +50,7 @@ class FileState(StrEnum):
 
 @dataclass(frozen=True)
 class Chunking:
-    """How the text of a file is cut into passages, in tokens of the embedder."""
+    """Sizes by which the text of a file is cut into passages, in tokens of the embedder."""
 
     max_tokens: int
     overlap_tokens: int
@@ -60,7 +60,7 @@ class Chunking:
 
 @dataclass(frozen=True)
 class ImportFailure:
-    """Why a file was not imported: a code of OpenAI's API, such as `unsupported_file`, and a sentence for people."""
+    """Reason for a failed import: a code of OpenAI's API, such as `unsupported_file`, and a sentence for people."""
 
     code: str
     message: str
@@ -238,7 +238,7 @@ def place_of(record: VectorStore | VectorStoreFile) -> Place:
 
 @dataclass(frozen=True)
 class PageQuery:
-    """Which page of a list to return: at most `limit` records in `order`, between two places of it.
+    """A query for one page of a list: at most `limit` records in `order`, between two places of it.
 
     With `before` alone the page ends there, else it begins with the first record or after `after`.
     """

@@ -8,7 +8,7 @@ FLEX_RESERVE = 8
 """One in so many slots stays free of sequences of the class `flex`, for others that come during a step of theirs."""
 
 FLEX_STEP_TOKENS = 128
-"""Most tokens of a step of `flex` alone, where each takes time: others that come wait for the end of its layer."""
+"""Most tokens of a step of `flex` alone on a CPU: other sequences that arrive wait for the end of its current layer."""
 
 
 @dataclass(frozen=True)
