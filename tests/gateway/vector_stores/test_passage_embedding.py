@@ -11,7 +11,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from gateway.http.internal_requests import MAX_TRIES, InternalAnswer
-from gateway.vector_stores import embedding
+from gateway.vector_stores import passage_embedding
 from gateway.vector_stores.passage_embedding import BUSY_TIME, EmbeddingBusy, EmbeddingRefused, embed
 
 VECTORS = InternalAnswer(200, Headers({}), json.dumps({"data": [{"embedding": "AACAPw=="}]}).encode())
@@ -34,7 +34,7 @@ class Service:
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     made = Service()
-    monkeypatch.setattr(embedding, "request_internally", made.request)
+    monkeypatch.setattr(passage_embedding, "request_internally", made.request)
     monkeypatch.setattr(asyncio, "sleep", made.sleep)
     return made
 
