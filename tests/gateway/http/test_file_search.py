@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
 from gateway.http.file_search import MAX_SEARCHES
 from router.messages import ChatPrompt, FailureCode, Job, ServiceClass, ToolCallDelta, ToolMode
+from stored_objects.documents.records import ProjectOwner
+from stored_objects.vector_stores.access import StoreScope, person_mark
 from tests.fakes.scripted_worker import Script, ScriptedWorker, fail
-from tests.gateway.conftest import MODEL, OTHER_KEY, eventually
+from tests.gateway.conftest import KEY, MODEL, OTHER_KEY, eventually
 from tests.gateway.http.routes.test_files import error_of
 from tests.gateway.http.routes.test_responses import EVENT, answer, events
 from tests.gateway.vector_stores.library import CATS, DOGS, EMBEDDER, RENT, Library, library
@@ -336,3 +339,25 @@ async def test_another_projects_vector_store_is_not_searched() -> None:
         response = await shelf.client.post("/v1/responses", json=body, headers=headers)
         assert response.status_code == 404
         assert shelf.stage.worker.jobs == []
+
+
+async def test_an_answer_is_not_repeated_to_a_person_who_may_not_read_its_vector_store() -> None:
+    async with library() as shelf:
+        ada, bob = [
+            replace(await shelf.stage.accounts.authenticate(KEY), key_id=f"key-{name}", user=name)
+            for name in ("ada", "bob")
+        ]
+        shelf.stage.accounts.added |= {"hr_live_ada": ada, "hr_live_bob": bob}
+        stores = shelf.stage.gateway.vector_stores
+        store = await stores.create(ProjectOwner.of(ada), embedder=EMBEDDER, scope=StoreScope.PERSON, person=ada.user)
+        tool = {"type": "file_search", "vector_store_ids": [store.id]}
+        body = {"model": MODEL, "input": "How is the dog?", "tools": [tool], "tool_choice": FORCED}
+
+        async def ask(name: str) -> int:
+            headers = {"authorization": f"Bearer hr_live_{name}", "idempotency-key": "k"}
+            return (await shelf.client.post("/v1/responses", json=body, headers=headers)).status_code
+
+        await stores.share(store, person_mark(bob.user))
+        assert [await ask("ada"), await ask("bob")] == [200, 200]
+        await stores.unshare(store, person_mark(bob.user))
+        assert [await ask("ada"), await ask("bob")] == [200, 404]
