@@ -20,6 +20,8 @@ MAX_RESULTS = 50
 """Most passages that one search returns."""
 MAX_QUERIES = 16
 """Most queries of one search."""
+MAX_QUERY = 8192
+"""Most characters of a query."""
 MAX_CONDITIONS = 64
 """Most values that the filter of a search compares."""
 MAX_DEPTH = 8
@@ -229,9 +231,9 @@ class VectorStoreSearch(RequestBody):
     """Body of `POST /v1/vector_stores/{vector_store_id}/search`."""
 
     query: (
-        Annotated[str, StringConstraints(min_length=1, max_length=8192)]
+        Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY)]
         | Annotated[
-            list[Annotated[str, StringConstraints(min_length=1, max_length=8192)]],
+            list[Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY)]],
             Field(min_length=1, max_length=MAX_QUERIES),
         ]
     )

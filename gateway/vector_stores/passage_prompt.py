@@ -13,6 +13,7 @@ from documents.search.question_language import Language, language_of
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import Message, UserMessage, UserPart, image_urls, text_of
 from gateway.openai.token_estimate import estimated_tokens
+from gateway.openai.vector_stores import MAX_QUERY
 from gateway.vector_stores.search import SearchHit
 from router.messages import PromptBounds
 
@@ -85,13 +86,14 @@ def queries_of(messages: Sequence[Message]) -> list[str]:
     """Return what to search for to answer the user's last message: its text, without files and images.
 
     After an earlier question the two together are searched for, too, as the last one may not stand alone. Empty if the
-    message has no text.
+    message has no text. Of a long message only the beginning is searched for.
     """
     texts = [_text(message) for message in messages if isinstance(message, UserMessage)]
     if not texts or not texts[-1]:
         return []
     earlier = next(filter(None, reversed(texts[:-1])), "")
-    return [texts[-1], *([f"{texts[-1]}\n{earlier}"] if earlier else [])]
+    queries = [texts[-1], *([f"{texts[-1]}\n{earlier}"] if earlier else [])]
+    return list(dict.fromkeys(each[:MAX_QUERY] for each in queries))
 
 
 def absent_answer(question: str) -> str | None:

@@ -18,6 +18,7 @@ from gateway.answers.responses.custom_input import CustomInput
 from gateway.answers.responses.drawn_images import DrawnImages, drawn_blobs, is_drawing
 from gateway.openai.responses.tools import FILE_SEARCH, SEARCH_QUERY
 from gateway.openai.steps import AnswerStep
+from gateway.openai.vector_stores import MAX_QUERY
 from router.messages import Delta, FinishReason, Step, TokenAlternative, TokenLogprob, ToolCallDelta
 from stored_objects.image_results import BlobAddress
 from stored_objects.responses.responses import item_id
@@ -253,7 +254,7 @@ def _query(arguments: str) -> str:
         query = json.loads(arguments)[SEARCH_QUERY]
     except (ValueError, KeyError, TypeError):
         return ""
-    return query.strip() if isinstance(query, str) else ""
+    return query.strip()[:MAX_QUERY] if isinstance(query, str) else ""
 
 
 def _text_part(current: _OpenItem, what: str, part: dict[str, Any]) -> Event:

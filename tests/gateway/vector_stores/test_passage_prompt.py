@@ -11,6 +11,7 @@ from documents.search.index import Hit, IndexedFile
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import Message
 from gateway.openai.token_estimate import estimated_tokens
+from gateway.openai.vector_stores import MAX_QUERY
 from gateway.vector_stores.passage_prompt import MIN_TOKENS, QuotingPrompt, absent_answer, queries_of, quote
 from gateway.vector_stores.search import SearchHit
 from router.messages import PromptBounds
@@ -82,6 +83,13 @@ def test_a_question_is_searched_for_alone_and_with_the_one_before() -> None:
     assert queries_of(given.messages) == ["Why?", "Why?\nMay dogs run?"]
     assert queries_of(given.messages[:3]) == []
     assert queries_of([]) == []
+
+
+def test_of_a_long_message_the_beginning_is_searched_for() -> None:
+    long = {"role": "user", "content": "word " * 1_000_000}
+    (query,) = queries_of(chat(QUESTION, long).messages)
+    assert len(query) == MAX_QUERY
+    assert [len(each) for each in queries_of(chat(long, QUESTION).messages)] == [len("May dogs run?"), MAX_QUERY]
 
 
 def test_without_passages_the_model_is_told_so() -> None:
