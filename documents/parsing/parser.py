@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from contextlib import aclosing
 from typing import BinaryIO
@@ -20,6 +19,7 @@ from documents.errors import (
     UnsupportedFormat,
 )
 from documents.parsing.frames import Frame, Parsed, Refusal
+from runtime.fair_slots import FairSlots
 from runtime.sandbox.fork_server import ForkServer
 from runtime.sandbox.limits import LimitExceeded, SandboxUnavailable, WorkFailed, WorkLimits
 
@@ -56,12 +56,13 @@ class DocumentParser:
     def __init__(self, limits: WorkLimits = LIMITS) -> None:
         self._server = ForkServer(WORK)
         self._limits = limits
-        self._slots = asyncio.Semaphore(PROCESSES)
+        self._slots = FairSlots(PROCESSES)
 
-    async def parse(self, file: BinaryIO, filename: str) -> Document:
+    async def parse(self, file: BinaryIO, filename: str, *, owner: str = "") -> Document:
         """Parse an open file, one with a descriptor, and return its document. Waits while `PROCESSES` files are parsed.
 
-        The content decides the format; `filename` does so only among formats that are plain text.
+        The content decides the format; `filename` does so only among formats that are plain text. Files that wait are
+        parsed for their owners in turn.
 
         Raises:
             FileRefused: the file is too large, damaged, encrypted or of an unknown format.
@@ -70,7 +71,7 @@ class DocumentParser:
         if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
             raise FileTooLarge(f"The file is larger than {MAX_FILE_BYTES // 2**20} MiB.")
         try:
-            async with self._slots:
+            async with self._slots.take(owner):
                 frame = await self._run(file.fileno(), filename)
         except LimitExceeded as error:
             raise FileTooLarge(f"Reading the file takes more {error} than it may.") from error

@@ -107,7 +107,7 @@ class PromptFiles:
         for path, file in files:
             read = await self._read(caller, path, file, left)
             left -= len(read.content)
-            text = await self._text_of(path, read)
+            text = await self._text_of(caller.tenant, path, read)
             left_text -= len(text.encode())
             if left_text < 0:
                 message = f"the texts of a request's files have {MAX_TEXT_BYTES} bytes at most"
@@ -117,20 +117,20 @@ class PromptFiles:
         messages = [_with_texts(message, rest) for message in body.messages]
         return body.model_copy(update={"messages": messages})
 
-    async def _text_of(self, path: str, file: _File) -> str:
+    async def _text_of(self, organisation: str, path: str, file: _File) -> str:
         if file.content.startswith(_PARSED):
-            text = await self._parsed(path, file)
+            text = await self._parsed(organisation, path, file)
         else:
             text = await _in_thread_if_long(len(file.content), _text, path, file.content)
         name = file.name.replace('"', "'")
         return f'<file name="{name}">\n{text}\n</file>'
 
-    async def _parsed(self, path: str, file: _File) -> str:
+    async def _parsed(self, organisation: str, path: str, file: _File) -> str:
         """Return the text of a file that is parsed, and after it what was not read, as of scanned pages."""
         with tempfile.TemporaryFile(buffering=0) as opened:
             await asyncio.to_thread(opened.write, file.content)
             try:
-                document = await self._parser.parse(opened, file.name)
+                document = await self._parser.parse(opened, file.name, owner=organisation)
             except FileRefused as error:
                 raise _invalid(path, _clause(str(error)), _CODES[type(error)]) from error
             except ParserUnavailable as error:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import PROJECT_SCOPES, Scope
+from documents.content import Document
 from documents.errors import ParserUnavailable
 from documents.parsing.parser import DocumentParser
 from gateway.errors import InvalidRequest, ScopeMissing
@@ -156,7 +157,7 @@ async def test_a_document_takes_limited_time() -> None:
 
 
 async def test_a_machine_that_can_not_confine_a_parser_reads_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def unavailable(*_: Any) -> Any:
+    async def unavailable(*_: Any, **__: Any) -> Any:
         raise ParserUnavailable
 
     monkeypatch.setattr(DocumentParser, "parse", unavailable)
@@ -205,3 +206,18 @@ async def test_bytes_of_all_texts_are_limited(monkeypatch: pytest.MonkeyPatch) -
 async def test_a_large_file_is_read_like_a_small_one() -> None:
     content = b"line\n" * (prompt_files.INLINE_BYTES // 4)
     assert content.decode() in await Reader()({"file_data": encoded(content)})
+
+
+async def test_files_that_are_parsed_take_turns_by_organisation() -> None:
+    owners: list[str] = []
+
+    class Parser(DocumentParser):
+        async def parse(self, file: BinaryIO, filename: str, *, owner: str = "") -> Document:
+            owners.append(owner)
+            return await super().parse(file, filename, owner=owner)
+
+    part = {"type": "file", "file": {"file_data": data_url(pdf([Text("Dogs", 72, 700)]))}}
+    body = ChatCompletionRequest.parse({"model": "m", "messages": [{"role": "user", "content": [part]}]})
+    with closing(Parser(PARSER_LIMITS)) as parser:
+        await PromptFiles(ProjectFiles(stored_objects()), parser).inlined(CALLER, body)
+    assert owners == [CALLER.tenant]
