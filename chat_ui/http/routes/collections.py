@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
 from auth_billing.access.principal import Principal
+from auth_billing.audit_log import Event
 from auth_billing.people.input_normalisation import checked_name
 from chat_ui.errors import InvalidField
 from chat_ui.http.access_control import Caller, max_body
@@ -30,13 +31,13 @@ from chat_ui.http.schemas.collections import (
     FoundPassages,
 )
 from chat_ui.http.uploads import stored_upload
-from chat_ui.services import ChatServices, services_of
+from chat_ui.services import ChatServices, record_event, services_of
 from documents.content import Passage
 from documents.parsing.parser import MAX_FILE_BYTES
 from stored_objects.errors import DocumentNotFound
 from stored_objects.files import FILE_PREFIX, MAX_NAME, Purpose, public_id
 from stored_objects.records import ObjectOwner
-from stored_objects.vector_stores.access import Reader, StoreScope
+from stored_objects.vector_stores.access import ORGANISATION, Reader, StoreScope
 from stored_objects.vector_stores.passages import BLOCK_PASSAGES
 from stored_objects.vector_stores.records import FileCounts, FileState, PageQuery, VectorStore, VectorStoreFile
 
@@ -115,6 +116,15 @@ async def create_collection(request: Request, caller: Caller, body: NewCollectio
     services, scope = services_of(request), StoreScope(body.scope)
     with within_quota():
         store = await services.document_search.create(principal, checked_name(body.name), scope)
+    if scope is StoreScope.ORGANISATION:
+        await record_event(
+            request,
+            caller,
+            Event.VECTOR_STORE_SHARED,
+            store.id,
+            project=store.project,
+            details={"reader": ORGANISATION},
+        )
     (shown,) = await _shown(services, principal, [store])
     return schema_response(shown, 201)
 

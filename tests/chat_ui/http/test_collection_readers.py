@@ -95,6 +95,13 @@ async def test_a_collection_is_shared_with_project_or_organisation(scene: Scene,
     assert [each["is_shared"] for each in await listed(ada)] == [False]
 
 
+async def test_a_collection_of_the_organisation_is_shared_in_the_audit_log_from_its_creation(scene: Scene) -> None:
+    ada = await scene.person()
+    ids = [await create(ada, scope) for scope in ("person", "project", "organisation")]
+    shared = [(each.target, each.details) for each in scene.audit.entries if each.event == Event.VECTOR_STORE_SHARED]
+    assert shared == [(ids[2], {"reader": "organisation"})]
+
+
 async def test_members_fill_the_projects_collections(scene: Scene) -> None:
     ada, bob = await scene.person(name="ada"), await scene.person(name="bob")
     for scope in ("project", "organisation"):
