@@ -6,6 +6,7 @@ A collection is a vector store. Gateways import the files and search them (`chat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -34,7 +35,7 @@ from chat_ui.http.uploads import stored_upload
 from chat_ui.services import ChatServices, record_event, services_of
 from documents.content import Passage
 from documents.parsing.parser import MAX_FILE_BYTES
-from stored_objects.errors import DocumentNotFound
+from stored_objects.errors import BlobNotFound, DocumentNotFound
 from stored_objects.files import FILE_PREFIX, MAX_NAME, Purpose, public_id
 from stored_objects.records import ObjectOwner
 from stored_objects.vector_stores.access import ORGANISATION, Reader, StoreScope
@@ -192,7 +193,8 @@ async def upload_file(
         with not_found(), within_quota():
             await services.document_search.add(principal, store, file)
     except Exception:
-        await services.files.objects.delete(file.id, owner)
+        with suppress(BlobNotFound):  # the deletion of the collection may have deleted it
+            await services.files.objects.delete(file.id, owner)
         raise
     added = await services.vector_stores.find_file(store, public_id(FILE_PREFIX, file.id))
     return schema_response(_shown_file(added), 201)

@@ -139,6 +139,22 @@ async def test_a_collection_is_renamed(scene: Scene) -> None:
         await ada.call("PATCH", f"/collections/{id}", {"name": name}, status=400)
 
 
+async def test_an_upload_to_a_collection_that_is_deleted_meanwhile_leaves_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await scene.person()
+    id = await create(ada)
+    add = scene.chats.documents.add
+
+    async def add_late(*given: Any) -> None:
+        await ada.call("DELETE", f"/collections/{id}", status=204)
+        await add(*given)
+
+    monkeypatch.setattr(scene.chats.documents, "add", add_late)
+    await ada.call("POST", f"/collections/{id}/files?name=a.pdf", b"x", status=404)
+    assert stored(scene) == 0
+
+
 async def test_without_an_embedding_model_an_upload_leaves_nothing(scene: Scene) -> None:
     ada = await scene.person()
     id = await create(ada)
