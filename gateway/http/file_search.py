@@ -110,9 +110,9 @@ class FileSearchResponse:
         return () if self._generation is None else self._generation.jobs
 
     def close(self, error: Exception | None = None) -> None:
-        """End the job that runs now. Idempotent."""
-        if self._generation is not None:
-            self._generation.close(error)
+        """End the job that runs now, and bill the jobs of a stream that was never begun to be read. Idempotent."""
+        self._close_job(error)
+        self._take_bill(pays=True)
 
     async def begin(self) -> None:
         """Search first if the client wants it, and submit the model's first job.
@@ -153,7 +153,7 @@ class FileSearchResponse:
             async for _ in self._answer():
                 pass  # the output is what counts
         except BaseException as error:
-            self.close(error if isinstance(error, Exception) else None)
+            self._close_job(error if isinstance(error, Exception) else None)
             await self._settle(error)
             raise
         return await self._finish()
@@ -168,7 +168,7 @@ class FileSearchResponse:
             except ClientDisconnected:
                 raise
             except (GenerationError, AccountError, GatewayError, PublishError, StoredObjectError) as error:
-                self.close(error)
+                self._close_job(error)
                 await self._settle(None)
                 yield "".join(map(event_frame, self._events.break_off()))
                 ended = await self._keep(self._events.failed(response_error(error)))
@@ -176,7 +176,7 @@ class FileSearchResponse:
             yield "".join(map(event_frame, self._events.end(ended)))
         finally:
             if not self._ended:
-                self.close(ClientDisconnected())
+                self._close_job(ClientDisconnected())
                 await self._settle(ClientDisconnected())
 
     async def _answer(self) -> AsyncIterator[list[Event]]:
@@ -274,12 +274,21 @@ class FileSearchResponse:
 
         Those of a request with an idempotency key that is answered stay withheld until its answer is stored.
         """
+        bill = self._take_bill(pays=error is None or isinstance(error, ClientDisconnected))
+        await bill.wait_for_receipts(RECEIPT_TIMEOUT if error is None else 0.0)
+
+    def _take_bill(self, *, pays: bool) -> KeyedBilling:
+        """Submit the receipts of the ended jobs, or have them withheld with the answer; return what was submitted."""
         bill, self._bill = self._bill, KeyedBilling(self._bill.record_id)
-        pays = error is None or isinstance(error, ClientDisconnected)
         if pays and self._outer_bill is not None:
             bill.pass_on(self._outer_bill)
         else:
-            await bill.settle(RECEIPT_TIMEOUT if error is None else 0.0, pays=pays)
+            bill.submit(pays=pays)
+        return bill
+
+    def _close_job(self, error: Exception | None) -> None:
+        if self._generation is not None:
+            self._generation.close(error)
 
 
 def _later_choice(choice: ToolChoiceOption | None, tools: Sequence[FunctionTool]) -> ToolChoiceOption | None:

@@ -67,12 +67,20 @@ class KeyedBilling:
         for billing in self._withheld:
             await billing.wait_for_jobs()
 
+    def submit(self, *, pays: bool) -> None:
+        """Submit all receipts of the run, without usage unless the tenant `pays`."""
+        for billing in self._withheld:
+            billing.submit(pays=pays)
+
+    async def wait_for_receipts(self, seconds: float) -> None:
+        """Wait at most `seconds` for the confirm of each submitted receipt."""
+        for billing in self._withheld:
+            await billing.wait_for_receipts(seconds)
+
     async def settle(self, seconds: float, *, pays: bool) -> None:
         """Submit all receipts of the run, without usage unless the tenant `pays`.
 
         Wait at most `seconds` for confirms.
         """
-        for billing in self._withheld:
-            billing.submit(pays=pays)
-        for billing in self._withheld:
-            await billing.wait_for_receipts(seconds)
+        self.submit(pays=pays)
+        await self.wait_for_receipts(seconds)

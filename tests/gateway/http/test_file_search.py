@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
+from gateway.http import sse
 from gateway.http.file_search import MAX_SEARCHES
 from router.messages import ChatPrompt, FailureCode, Job, ServiceClass, ToolCallDelta, ToolMode
+from router.producer.errors import SlowClient
 from stored_objects.documents.records import ProjectOwner
 from stored_objects.vector_stores.access import StoreScope, person_mark
 from tests.fakes.scripted_worker import Script, ScriptedWorker, fail
@@ -361,3 +364,17 @@ async def test_an_answer_is_not_repeated_to_a_person_who_may_not_read_its_vector
         assert [await ask("ada"), await ask("bob")] == [200, 200]
         await stores.unshare(store, person_mark(bob.user))
         assert [await ask("ada"), await ask("bob")] == [200, 404]
+
+
+async def test_a_stream_that_the_client_does_not_even_begin_to_read_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def blocked(*_: Any) -> None:
+        raise SlowClient
+
+    async with library(ANSWER) as shelf:
+        store = await shelf.create(DOGS)
+        await eventually(lambda: len(shelf.stage.receipts) == 1)
+        monkeypatch.setattr(sse._KeepAliveSender, "send", blocked)
+        with suppress(AssertionError):  # the client gets no response
+            await respond(shelf, store["id"], tool_choice=FORCED, stream=True)
+        await eventually(lambda: len(shelf.stage.receipts) == 3)
+        assert shelf.stage.receipts[1].usage.prompt_tokens == 3
