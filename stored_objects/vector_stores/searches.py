@@ -21,6 +21,7 @@ import structlog
 
 from auth_billing.errors import StoreUnavailable
 from documents.search.index import Hit, SearchIndex, SearchQuery
+from runtime.fair_slots import FairSlots
 from stored_objects.errors import StoredObjectError
 from stored_objects.vector_stores.index_update import update_index
 from stored_objects.vector_stores.records import VectorStore
@@ -31,7 +32,7 @@ INTERVAL = 10.0
 UPDATE_TIMEOUT = 10.0
 """Seconds for which a search waits until its index is up to date."""
 SEARCH_THREADS = 2
-"""Threads for searches, beside those for everything else, which slow searches don't take."""
+"""Threads for searches, beside those for everything else, which slow searches don't take; organisations take turns."""
 OPEN_INDEXES = 64
 """Indexes that stay open between searches."""
 
@@ -76,6 +77,7 @@ class VectorStoreSearches:
         self._positions: dict[str, int] = {}
         """Change numbers that indexes are at, open or not."""
         self._updates: set[asyncio.Task[None]] = set()
+        self._turns = FairSlots(SEARCH_THREADS)
         self._threads = ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="vector-store-search")
         self._folder, self._lock = _own_folder(folder)
 
@@ -96,7 +98,8 @@ class VectorStoreSearches:
             if not update.done():
                 raise IndexNotReady("the index of the vector store is being built")
             update.result()
-            return await asyncio.get_running_loop().run_in_executor(self._threads, opened.index.search, query)
+            async with self._turns.take(store.organisation):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, opened.index.search, query)
 
     async def run(self) -> None:
         """Refresh the indexes at intervals until cancelled; a failure is logged, and the next round repeats it."""

@@ -22,6 +22,7 @@ from documents.search.index import Hit, IndexChanges, Question, SearchQuery
 from documents.search.local_index import DATABASE, LocalIndex
 from documents.search.vectors import pack_vectors
 from stored_objects.documents.project_documents import DAY
+from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import DocumentNotFound
 from stored_objects.vector_stores import index_update
 from stored_objects.vector_stores.access import Reader
@@ -30,7 +31,7 @@ from stored_objects.vector_stores.passages import PassageBlock, counted_size
 from stored_objects.vector_stores.records import VectorStore
 from stored_objects.vector_stores.searches import SEARCH_THREADS, IndexNotReady, VectorStoreSearches
 from stored_objects.vector_stores.sweeper import TOMBSTONE_TIME
-from tests.stored_objects.vector_stores.conftest import ADA, BOB, RUNNER, Platform, new_file, set_id
+from tests.stored_objects.vector_stores.conftest import ADA, BOB, EVE, RUNNER, Platform, new_file, set_id
 
 QUERY = SearchQuery([Question("kaucja", [1, 0])])
 
@@ -270,6 +271,37 @@ async def test_slow_searches_leave_threads_to_everything_else(platform: Platform
     assert await asyncio.to_thread(lambda: "done") == "done"
     released.set()
     assert await asyncio.gather(*waiting) == [[]] * len(waiting)
+    await searches.close()
+
+
+async def test_searches_of_an_organisation_do_not_wait_for_all_of_another(platform: Platform, tmp_path: Path) -> None:
+    begun: list[str] = []
+    released = threading.Event()
+
+    class SlowSearches(LocalIndex):
+        def search(self, query: SearchQuery) -> list[Hit]:
+            begun.append(query.questions[0].text)
+            released.wait()
+            return super().search(query)
+
+    searches = VectorStoreSearches(platform.stores, tmp_path, SlowSearches)
+
+    def ask(store: VectorStore, name: str) -> asyncio.Task[list[Hit]]:
+        return asyncio.create_task(searches.search(store, SearchQuery([Question(name)])))
+
+    async def until_waiting(owner: ProjectOwner, count: int) -> None:
+        async with asyncio.timeout(30):
+            while len(searches._turns._waiting.get(owner.organisation, ())) < count:
+                await asyncio.sleep(0.005)
+
+    many, one = await platform.create(ADA), await platform.create(EVE)
+    waiting = [ask(many, "many") for _ in range(3 * SEARCH_THREADS)]
+    await until_waiting(ADA, 2 * SEARCH_THREADS)
+    waiting.append(ask(one, "one"))
+    await until_waiting(EVE, 1)
+    released.set()
+    await asyncio.gather(*waiting)
+    assert begun.index("one") < 2 * SEARCH_THREADS
     await searches.close()
 
 
