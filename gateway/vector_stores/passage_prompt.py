@@ -155,9 +155,8 @@ def _shown(number: int, found: SearchHit) -> str:
 
 
 def _without_marks(text: str) -> str:
-    while _MARK.search(text):  # also what is left of marks within marks
-        text = _MARK.sub("", text)
-    return text
+    """Return a text without the marks of the quotation; what replaces one is no part of another."""
+    return _MARK.sub("(passages)", text)
 
 
 def _place(found: SearchHit) -> str:
