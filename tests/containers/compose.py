@@ -22,7 +22,9 @@ PROFILE = "embedded-store"
 STOP_GRACE = 150
 """Seconds that a worker may take to drain, as in docker-compose.yml."""
 _HEALTH_CHECK_SECONDS = 30
-"""A health check that takes longer is run again: before version 5.5 Podman waits for a lost one without end."""
+"""A health check that takes longer is run again: Podman before 5.5 waits without end if the container restarts."""
+_MOST_RESTARTS = 5
+"""Restarts from which a container is given up."""
 
 
 def environment_file(port: int) -> str:
@@ -97,14 +99,15 @@ class Compose:
         """Wait until the health check of each container that has one succeeds.
 
         Raises:
-            TimeoutError: a container is not healthy before the timeout; the message has its log.
+            TimeoutError: a container is not healthy before the timeout, or restarts again and again; the message has
+                its log.
         """
         until = time.monotonic() + timeout
         for container in self.containers():
             if not self.inspect(container)["Config"].get("Healthcheck"):
                 continue
             while not self.podman.succeeds("healthcheck", "run", container, timeout=_HEALTH_CHECK_SECONDS):
-                if time.monotonic() > until:
+                if time.monotonic() > until or self.inspect(container).get("RestartCount", 0) >= _MOST_RESTARTS:
                     log = self.podman.run("sh", "-c", f"podman logs --tail 30 {container} 2>&1")
                     raise TimeoutError(f"{container} is not healthy:\n{log}")
                 time.sleep(1)
