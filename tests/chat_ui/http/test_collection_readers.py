@@ -122,6 +122,6 @@ async def test_only_members_get_the_right(scene: Scene, monkeypatch: pytest.Monk
         refused = await share(ada, id, 404, reader="person", email=email)
         assert refused["error"]["code"] == "no_such_member"
     await share(ada, id, 400, reader="person", email="no address")
-    await share(ada, id, 400, reader="everybody")
+    await share(ada, id, 400, reader="unknown")
     monkeypatch.setattr(collection_readers, "MAX_READERS", 0)
     assert "people at most" in (await share(ada, id, 400, reader="person", email="bob@example.org"))["error"]["message"]
