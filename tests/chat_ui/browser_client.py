@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -19,8 +20,9 @@ class Browser:
     """A browser: its cookies, and the headers that the chat page adds."""
 
     def __init__(self, app: FastAPI | None, origin: str = HTTPS, address: str = "10.0.0.1") -> None:
-        """`app`: the application to call in process; `None`: the server at `origin`."""
+        """`app`: the application to call in process; `None`: the server at `origin`; reads are then repeated on 503."""
         self.origin = origin
+        self._repeats_reads = app is None
         self.address = address
         self.client = httpx.AsyncClient(transport=self._way(app), base_url=origin, timeout=60)
 
@@ -50,7 +52,11 @@ class Browser:
             self.client.cookies.set(name, value, domain=httpx.URL(self.origin).host, path="/")
 
     async def get(self, path: str, **headers: str) -> httpx.Response:
-        return await self._call("GET", path, b"", dict(headers))
+        response = await self._call("GET", path, b"", dict(headers))
+        while self._repeats_reads and response.status_code == 503:  # a store on a busy machine answers late
+            await asyncio.sleep(float(response.headers["retry-after"]))
+            response = await self._call("GET", path, b"", dict(headers))
+        return response
 
     async def send(self, method: str, path: str, body: Any = None, **headers: str | None) -> httpx.Response:
         """Send a request as the chat page does; a header may be changed, or left out (`None`)."""

@@ -84,7 +84,9 @@ async def test_a_person_signs_in_and_is_checked_over_the_real_store(
                 back = urlsplit(await provider.authorise(url, "alice"))
                 response = await browser.get(f"/oidc/callback?{back.query}")
                 assert (response.status_code, response.headers["location"]) == (303, "/")
-                me = (await browser.get("/me")).json()
+                response = await browser.get("/me")
+                assert response.status_code == 200, response.text
+                me = response.json()
                 assert (me["role"], me["by_provider"], me["organisation"]["id"]) == ("member", True, ORGANISATION)
                 replayed = await browser.get(f"/oidc/callback?{back.query}")
                 assert replayed.headers["location"] == "/sign-in#problem=sign_in_expired"
