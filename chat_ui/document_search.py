@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from auth_billing.access.principal import Principal
-from stored_objects.records import StoredObject
+from stored_objects.objects.records import StoredObject
 from stored_objects.vector_stores.access import StoreScope
 from stored_objects.vector_stores.records import VectorStore
 

@@ -24,8 +24,8 @@ from chat_ui.history.conversation_lists import ConversationLists
 from chat_ui.history.records import Owner, PresetStore
 from chat_ui.history.storage import StorageQuota
 from chat_ui.importing.importer import Importer
-from stored_objects.documents.project_batches import ProjectBatches
-from stored_objects.files import ProjectFiles
+from stored_objects.files.files import ProjectFiles
+from stored_objects.project_documents.project_batches import ProjectBatches
 from stored_objects.vector_stores.vector_stores import VectorStores
 
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.project_documents.records import ProjectOwner
 
 
 class ContentKind(StrEnum):

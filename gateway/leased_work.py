@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 import structlog
 
 from auth_billing.errors import StoreUnavailable
-from stored_objects.documents.batches import Batch
 from stored_objects.errors import BlobsUnavailable
+from stored_objects.project_documents.batches import Batch
 from stored_objects.vector_stores.records import VectorStoreFile
 
 CLAIM_INTERVAL = 2.0

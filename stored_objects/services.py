@@ -10,13 +10,13 @@ from prometheus_client import CollectorRegistry
 from auth_billing.errors import StoreUnavailable
 from auth_billing.store.connection import StoreConnection
 from runtime.lifecycle import StartupError
-from stored_objects.blobs import Blobs
-from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
-from stored_objects.documents.quota import DocumentQuota
-from stored_objects.files import ProjectFiles
-from stored_objects.metrics import ObjectMetrics
-from stored_objects.objects import FileLimits, StoredObjects
-from stored_objects.quota import StorageQuotas
+from stored_objects.blobs.blobs import Blobs
+from stored_objects.files.files import ProjectFiles
+from stored_objects.objects.metrics import ObjectMetrics
+from stored_objects.objects.objects import FileLimits, StoredObjects
+from stored_objects.objects.quota import StorageQuotas
+from stored_objects.project_documents.project_documents import ProjectDocuments, Retention, StoredDocuments
+from stored_objects.project_documents.quota import DocumentQuota
 from stored_objects.settings import BlobSettings, DocumentSettings
 from stored_objects.store import documents
 from stored_objects.store.batches import MongoBatchStore

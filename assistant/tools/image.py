@@ -29,11 +29,11 @@ from router.model_registry import ModelInfo
 from router.producer.child_jobs import ChildJobs, ChildRequest
 from router.producer.errors import GenerationError, JobFailed
 from runtime.retry import Backoff, exponential_backoff
-from stored_objects.blobs import derived_blob_id
+from stored_objects.blobs.blobs import derived_blob_id
 from stored_objects.errors import BlobNotFound, BlobsUnavailable, StorageQuotaExceeded, StoredObjectError
-from stored_objects.objects import StoredObjects
-from stored_objects.records import ObjectKind, ObjectOwner
-from stored_objects.reservation import BYTES_PER_PIXEL, reserved
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.objects.records import ObjectKind, ObjectOwner
+from stored_objects.objects.reservation import BYTES_PER_PIXEL, reserved
 
 MAX_PROMPT = 1000
 """Characters of a prompt."""

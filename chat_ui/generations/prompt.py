@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from chat_ui.generations.model_client import Turn
 from chat_ui.history.records import AttachedImage, Attachment, Message, Role, State
 from chat_ui.history.steps import StepState
-from stored_objects.prompt_image_limits import MAX_IMAGES, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
+from stored_objects.images.prompt_limits import MAX_IMAGES, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
 
 
 def prompt_turns(branch: Sequence[Message], present: Collection[str] = ()) -> list[Turn]:

@@ -17,10 +17,10 @@ from chat_ui.errors import FilesUnavailable, InvalidField, StorageFull
 from chat_ui.history.records import AttachedImage, ConversationStore, Owner
 from chat_ui.history.steps import Step, StepState
 from stored_objects.errors import BlobCorrupt, BlobNotFound, BlobsUnavailable, StorageQuotaExceeded
-from stored_objects.image_header import ImageHeader, read_image_header
-from stored_objects.objects import StoredObjects
-from stored_objects.prompt_image_limits import MAX_IMAGES, MAX_PIXELS, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
-from stored_objects.records import ObjectKind, ObjectOwner, StoredObject
+from stored_objects.images.header import ImageHeader, read_image_header
+from stored_objects.images.prompt_limits import MAX_IMAGES, MAX_PIXELS, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.objects.records import ObjectKind, ObjectOwner, StoredObject
 
 MIB = 2**20
 

@@ -207,7 +207,7 @@ def settings_growth(before: ModelSettings, after: ModelSettings) -> int:
 def message_bytes(message: Message) -> int:
     """Return how many bytes a message counts in its owner's quota; its files must have their texts.
 
-    Files of images are counted as stored objects (`stored_objects.quota`).
+    Files of images are counted as stored objects (`stored_objects.objects.quota`).
     """
     files = sum(text_bytes(each.text) + text_bytes(each.name) for each in message.attachments)
     files += sum(text_bytes(each.name) for each in message.images)

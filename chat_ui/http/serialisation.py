@@ -11,7 +11,7 @@ from chat_ui.history.conversation_lists import ListedConversation
 from chat_ui.history.search_settings import SearchSettings
 from chat_ui.history.steps import Step
 from chat_ui.http.schemas import conversations as schemas
-from stored_objects.image_results import BlobAddress, with_addresses
+from stored_objects.images.results import BlobAddress, with_addresses
 
 _NOT_SHARED = ("settings", "error", "usage", "cost_nano")
 """Fields of a message that a share link does not show."""

@@ -10,8 +10,8 @@ from chat_ui.errors import FilesUnavailable, InvalidField, StorageFull
 from chat_ui.http.request_bodies import body_timeout
 from runtime.strict_json import BodyTimeout
 from stored_objects.errors import BlobsUnavailable, BlobTooLarge, StorageQuotaExceeded
-from stored_objects.files import ProjectFiles, Purpose
-from stored_objects.records import ObjectOwner, StoredObject
+from stored_objects.files.files import ProjectFiles, Purpose
+from stored_objects.objects.records import ObjectOwner, StoredObject
 
 MIB = 2**20
 

@@ -34,7 +34,7 @@ from router.messages import (
     UsagePart,
     merge_tool_calls,
 )
-from stored_objects.image_results import BlobAddress
+from stored_objects.images.results import BlobAddress
 
 StoreAnswer = Callable[[ChatCompletion], Awaitable[None]]
 """Stores a whole chat completion."""

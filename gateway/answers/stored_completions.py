@@ -17,9 +17,9 @@ from gateway.answers.event_frames import compact
 from gateway.jobs.retry_queue import RetryQueue
 from gateway.openai.chat_completion_answers import ChatCompletion
 from gateway.openai.chat_completions import ChatCompletionRequest
-from stored_objects.documents.project_documents import NewDocument, ProjectDocuments
-from stored_objects.documents.records import ProjectDocument, ProjectOwner
 from stored_objects.errors import StorageQuotaExceeded
+from stored_objects.project_documents.project_documents import NewDocument, ProjectDocuments
+from stored_objects.project_documents.records import ProjectDocument, ProjectOwner
 
 MAX_WAITING_BYTES = 64 * 2**20
 """Most bytes of the completions that wait for the store; further ones are not stored."""

@@ -16,9 +16,9 @@ from auth_billing.errors import StoreUnavailable
 from gateway.answers.image_answer import DrawnImage
 from router.messages import ImagePrompt, Job
 from stored_objects.errors import StoredObjectError
-from stored_objects.objects import StoredObjects
-from stored_objects.records import ObjectKind, ObjectOwner
-from stored_objects.reservation import BYTES_PER_PIXEL, reserved
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.objects.records import ObjectKind, ObjectOwner
+from stored_objects.objects.reservation import BYTES_PER_PIXEL, reserved
 
 _log = structlog.get_logger(__name__)
 

@@ -32,11 +32,11 @@ from gateway.batches.results import BatchResults, LeaseLost
 from gateway.errors import GatewayError
 from gateway.http.gateway import Gateway
 from gateway.http.internal_requests import InternalAnswer, request_internally
-from stored_objects.blobs import derived_blob_id
-from stored_objects.documents.batches import Batch, BatchError, BatchState
+from stored_objects.blobs.blobs import derived_blob_id
 from stored_objects.errors import BlobCorrupt, BlobNotFound
-from stored_objects.files import FOREVER, Purpose
-from stored_objects.records import ObjectKind, ObjectPart, StoredObject
+from stored_objects.files.files import FOREVER, Purpose
+from stored_objects.objects.records import ObjectKind, ObjectPart, StoredObject
+from stored_objects.project_documents.batches import Batch, BatchError, BatchState
 
 LEASE = 30.0
 """Seconds without renewal after which another gateway may run a batch."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from runtime import strict_json
 from runtime.strict_json import MalformedRequest
-from stored_objects.documents.batches import BatchError
+from stored_objects.project_documents.batches import BatchError
 
 MAX_LINES = 50_000
 """Most lines of a batch's input file."""

@@ -18,10 +18,10 @@ import structlog
 
 from auth_billing.errors import StoreUnavailable
 from gateway.http.internal_requests import InternalAnswer
-from stored_objects.documents.batches import Batch, BatchProgress, BatchStore
 from stored_objects.errors import BlobsUnavailable, StorageQuotaExceeded
-from stored_objects.objects import StoredObjects
-from stored_objects.records import ObjectKind, ObjectPart
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.objects.records import ObjectKind, ObjectPart
+from stored_objects.project_documents.batches import Batch, BatchProgress, BatchStore
 
 FLUSH_BYTES = 2**20
 """Bytes of results that are stored together."""

@@ -7,7 +7,7 @@ import structlog
 from gateway.batches.batch_run import BatchRun, RunContext
 from gateway.batches.results import LeaseLost
 from gateway.leased_work import LeasedWorkRunner
-from stored_objects.documents.batches import Batch, BatchState
+from stored_objects.project_documents.batches import Batch, BatchState
 
 MAX_BATCHES = 4
 """Batches that one gateway runs at the same time."""

@@ -9,9 +9,9 @@ from fastapi import Response
 
 from gateway.answers.event_frames import compact
 from gateway.http.pagination import unknown_after
-from stored_objects.documents.project_documents import ProjectDocuments
-from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
 from stored_objects.errors import DocumentNotFound
+from stored_objects.project_documents.project_documents import ProjectDocuments
+from stored_objects.project_documents.records import DocumentQuery, ProjectDocument, ProjectOwner
 
 
 def object_response(content: dict[str, Any]) -> Response:

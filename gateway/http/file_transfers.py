@@ -13,9 +13,9 @@ from gateway.http import rate_limits
 from gateway.http.gateway import gateway_of
 from gateway.http.multipart_form import MAX_OVERHEAD, MultipartBody, declared_bytes
 from stored_objects.errors import BlobTooLarge
-from stored_objects.files import UPLOAD_TIME
-from stored_objects.objects import DOWNLOAD, StoredObjects
-from stored_objects.records import ObjectOwner, StoredObject
+from stored_objects.files.files import UPLOAD_TIME
+from stored_objects.objects.objects import DOWNLOAD, StoredObjects
+from stored_objects.objects.records import ObjectOwner, StoredObject
 
 
 def project_of(caller: Principal) -> ObjectOwner:

@@ -20,8 +20,8 @@ from gateway.openai.responses.response import OPEN_STATUSES
 from gateway.openai.responses.stored_items import from_stored
 from gateway.openai.responses.translation import input_items, param_of, renamed
 from router.producer.errors import JobFailed
-from stored_objects.documents.records import ProjectDocument, ProjectOwner
 from stored_objects.errors import ContextTooLarge, DocumentNotFound
+from stored_objects.project_documents.records import ProjectDocument, ProjectOwner
 from stored_objects.responses.responses import Item, StoredResponse
 
 MAX_REFERENCES = 128

@@ -33,8 +33,8 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import FileContent, Message, UserMessage, UserPart
 from runtime.sandbox.limits import WorkLimits
 from stored_objects.errors import BlobNotFound
-from stored_objects.files import ProjectFiles, clean_name
-from stored_objects.records import ObjectOwner
+from stored_objects.files.files import ProjectFiles, clean_name
+from stored_objects.objects.records import ObjectOwner
 
 MAX_FILES = 16
 """Most files of one request."""

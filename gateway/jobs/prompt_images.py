@@ -18,13 +18,13 @@ from gateway.errors import InvalidRequest
 from gateway.jobs.prompt_files import files_owner
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import image_urls
-from stored_objects.addresses import PATH, AddressSigner
+from stored_objects.blobs.addresses import PATH, AddressSigner
 from stored_objects.errors import AddressExpired, AddressForged, BlobNotFound
-from stored_objects.files import FILE_PREFIX, ProjectFiles
-from stored_objects.image_header import read_image_header
-from stored_objects.objects import StoredObjects
-from stored_objects.prompt_image_limits import MAX_PIXELS, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
-from stored_objects.records import StoredObject
+from stored_objects.files.files import FILE_PREFIX, ProjectFiles
+from stored_objects.images.header import read_image_header
+from stored_objects.images.prompt_limits import MAX_PIXELS, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.objects.records import StoredObject
 
 INLINE_CHARACTERS = 64 * 1024
 """Longer data URLs are decoded in a thread, so that they do not block the event loop."""

@@ -10,7 +10,7 @@ from mcp_types.version import is_version_at_least
 
 from router.messages import OwnTool, Step
 from router.model_registry import ModelInfo
-from stored_objects.image_results import BlobAddress, with_addresses
+from stored_objects.images.results import BlobAddress, with_addresses
 
 LINKS_SINCE = "2025-06-18"
 """First version with links to resources in results."""

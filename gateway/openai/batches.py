@@ -13,7 +13,7 @@ from gateway.openai.base import ApiModel, RequestBody
 from gateway.openai.files import ExpiresAfter
 from gateway.openai.pagination import ItemList
 from gateway.openai.sampling import Metadata
-from stored_objects.documents.batches import Endpoint
+from stored_objects.project_documents.batches import Endpoint
 
 SCOPES: Mapping[Endpoint, Scope] = MappingProxyType(
     {

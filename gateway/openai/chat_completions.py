@@ -34,7 +34,7 @@ from gateway.openai.tools import (
     tools_of_functions,
 )
 from router.messages import MAX_BEAMS
-from stored_objects.prompt_image_limits import MAX_IMAGES
+from stored_objects.images.prompt_limits import MAX_IMAGES
 
 MAX_MESSAGES = 2048
 OwnToolName = Annotated[str, StringConstraints(min_length=1, max_length=200)]

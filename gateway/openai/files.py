@@ -12,8 +12,8 @@ from pydantic_core import PydanticCustomError
 from gateway.openai.base import ApiModel, Ignored, OmitIfNone, RequestBody
 from gateway.openai.pagination import Deleted, ItemList
 from gateway.openai.query_parameters import QueryInt, QueryParameters, QueryText
-from stored_objects.files import Purpose
-from stored_objects.uploads import MAX_PARTS
+from stored_objects.files.files import Purpose
+from stored_objects.files.uploads import MAX_PARTS
 
 HOUR, MONTH = 3600, 30 * 24 * 3600
 _FORM_FIELD = re.compile(r"expires_after\[(anchor|seconds)\]")

@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.openai.base import ApiModel
 from router.messages import Step
-from stored_objects.image_results import BlobAddress, with_addresses
+from stored_objects.images.results import BlobAddress, with_addresses
 
 
 class AnswerStep(ApiModel):

@@ -40,8 +40,8 @@ from router.bus import Bus
 from router.errors import BrokerUnavailable
 from router.rabbitmq_bus import check_amqp_url, rabbitmq_bus
 from runtime.lifecycle import StartupError
-from stored_objects.addresses import AddressSigner, address_key
-from stored_objects.objects import StoredObjects
+from stored_objects.blobs.addresses import AddressSigner, address_key
+from stored_objects.objects.objects import StoredObjects
 from stored_objects.services import prepare, stored_documents, stored_objects, vector_stores
 from stored_objects.settings import BlobSettings, DocumentSettings
 from stored_objects.vector_stores.searches import VectorStoreSearches

@@ -17,9 +17,9 @@ from gateway.http.gateway import Gateway
 from gateway.http.internal_requests import InternalAnswer, request_internally
 from gateway.vector_stores.embedder import chunking_for, embedder_of, served_embedder
 from router.producer.errors import GenerationError
-from stored_objects.documents.records import ProjectOwner
-from stored_objects.files import FILE_PREFIX, public_id
-from stored_objects.records import StoredObject
+from stored_objects.files.files import FILE_PREFIX, public_id
+from stored_objects.objects.records import StoredObject
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.access import StoreScope
 from stored_objects.vector_stores.records import VectorStore
 from stored_objects.vector_stores.vector_stores import NewFile

@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stored_objects.documents.project_documents import NewDocument, ProjectDocuments
-from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
 from stored_objects.errors import ContextTooLarge, DocumentNotFound
+from stored_objects.project_documents.project_documents import NewDocument, ProjectDocuments
+from stored_objects.project_documents.records import DocumentQuery, ProjectDocument, ProjectOwner
 
 MAX_ITEMS = 4096
 """Most items of a context."""

@@ -14,9 +14,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stored_objects.documents.project_documents import NewDocument, ProjectDocuments
-from stored_objects.documents.records import ProjectDocument, ProjectOwner
 from stored_objects.errors import ContextTooLarge, DocumentNotFound
+from stored_objects.project_documents.project_documents import NewDocument, ProjectDocuments
+from stored_objects.project_documents.records import ProjectDocument, ProjectOwner
 
 MAX_EARLIER = 512
 """Most responses of a context."""

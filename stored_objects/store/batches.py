@@ -11,7 +11,8 @@ from pymongo import ReturnDocument
 
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document, to_document
-from stored_objects.documents.batches import (
+from stored_objects.objects.records import ObjectPart
+from stored_objects.project_documents.batches import (
     OPEN_STATES,
     RETENTION,
     Batch,
@@ -19,7 +20,6 @@ from stored_objects.documents.batches import (
     BatchProgress,
     BatchState,
 )
-from stored_objects.records import ObjectPart
 
 COLLECTION = "batches"
 _CANCELLABLE = [BatchState.VALIDATING.value, BatchState.IN_PROGRESS.value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from auth_billing.store.connection import StoreConnection
-from stored_objects.quota import ByteCount, CountSubject
+from stored_objects.objects.quota import ByteCount, CountSubject
 
 COLLECTION = "stored_object_bytes"
 

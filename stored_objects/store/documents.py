@@ -15,8 +15,8 @@ from typing import Any
 
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document, to_document
-from stored_objects.documents.records import DocumentQuery, ErasedDocuments, ProjectDocument, ProjectOwner
-from stored_objects.records import is_project, project_id
+from stored_objects.objects.records import is_project, project_id
+from stored_objects.project_documents.records import DocumentQuery, ErasedDocuments, ProjectDocument, ProjectOwner
 
 COMPLETIONS = "stored_chat_completions"
 """Collection of stored chat completions."""

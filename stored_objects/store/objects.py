@@ -7,7 +7,7 @@ from typing import Any
 
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document, to_document
-from stored_objects.records import (
+from stored_objects.objects.records import (
     RECORD_BYTES,
     ObjectKind,
     ObjectOwner,

@@ -16,8 +16,8 @@ from pymongo import ReturnDocument
 from auth_billing.store.collection import Collection as MongoCollection
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document, to_document
-from stored_objects.documents.records import ProjectOwner
-from stored_objects.records import RECORD_BYTES, is_project, project_id
+from stored_objects.objects.records import RECORD_BYTES, is_project, project_id
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.store.documents import owned_by
 from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.records import (

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from auth_billing.access.principal import Principal
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.project_documents.records import ProjectOwner
 
 if TYPE_CHECKING:
     from stored_objects.vector_stores.records import VectorStore

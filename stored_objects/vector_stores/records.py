@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from stored_objects.documents.records import ProjectOwner
-from stored_objects.records import RECORD_BYTES, ObjectOwner
+from stored_objects.objects.records import RECORD_BYTES, ObjectOwner
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.access import person_mark, project_mark
 
 STORE_PREFIX, BATCH_PREFIX = "vs_", "vsfb_"

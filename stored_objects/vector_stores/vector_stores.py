@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from auth_billing.errors import NotPermitted
-from stored_objects.documents.project_documents import DAY, TICK
-from stored_objects.documents.quota import DocumentQuota
-from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import BlobNotFound, DocumentNotFound, StorageQuotaExceeded
-from stored_objects.files import ProjectFiles
-from stored_objects.records import RECORD_BYTES
+from stored_objects.files.files import ProjectFiles
+from stored_objects.objects.records import RECORD_BYTES
+from stored_objects.project_documents.project_documents import DAY, TICK
+from stored_objects.project_documents.quota import DocumentQuota
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.access import ORGANISATION, Reader, StoreScope
 from stored_objects.vector_stores.passages import PassageStore
 from stored_objects.vector_stores.record_store import VectorStoreStore

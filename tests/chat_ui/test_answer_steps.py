@@ -14,8 +14,8 @@ import pytest
 
 from chat_ui.history.limits import MAX_CONVERSATION_BYTES
 from chat_ui.history.steps import MAX_STEPS, Step, StepState
-from stored_objects.addresses import AddressSigner
-from stored_objects.blobs import new_blob_id
+from stored_objects.blobs.addresses import AddressSigner
+from stored_objects.blobs.blobs import new_blob_id
 from tests.chat_ui.chat_clients import Scene, eventually, text_of
 from tests.chat_ui.openapi_validation import DescribedPerson
 

@@ -12,8 +12,8 @@ import pytest
 from playwright.async_api import Page, expect
 
 from auth_billing.access.roles import Role
-from stored_objects.documents.batches import BatchProgress, BatchState
-from stored_objects.records import ObjectKind
+from stored_objects.objects.records import ObjectKind
+from stored_objects.project_documents.batches import BatchProgress, BatchState
 from tests.chat_ui.chromium import Visit, chromium
 from tests.chat_ui.conftest import DIST, StubServer
 from tests.chat_ui.test_password_in_chromium import application, sign_in

@@ -13,11 +13,11 @@ from auth_billing.access.roles import Role
 from chat_ui.generations.model_client import Turn
 from chat_ui.generations.prompt import prompt_turns
 from chat_ui.history import records
-from stored_objects.blobs import new_blob_id
+from stored_objects.blobs.blobs import new_blob_id
 from stored_objects.errors import BlobsUnavailable
-from stored_objects.objects import StoredObjects
-from stored_objects.prompt_image_limits import MAX_IMAGES, MAX_PIXELS, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
-from stored_objects.records import ObjectKind
+from stored_objects.images.prompt_limits import MAX_IMAGES, MAX_PIXELS, MAX_TOTAL_BYTES, MAX_TOTAL_PIXELS
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.objects.records import ObjectKind
 from tests.chat_ui.chat_clients import Person, Scene
 from tests.fakes.stored_objects import DictObjectStore, stored_objects
 

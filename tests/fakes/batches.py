@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from stored_objects.documents.batches import Batch, BatchProgress, BatchState
+from stored_objects.project_documents.batches import Batch, BatchProgress, BatchState
 
 
 class DictBatchStore:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from stored_objects.documents.quota import DocumentQuota
-from stored_objects.quota import ByteCount, CountSubject, StorageQuotas, StoredBytes
+from stored_objects.objects.quota import ByteCount, CountSubject, StorageQuotas, StoredBytes
+from stored_objects.project_documents.quota import DocumentQuota
 
 MIB = 2**20
 

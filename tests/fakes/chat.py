@@ -32,9 +32,9 @@ from chat_ui.services import ChatServices
 from router.messages import WorkerStatus
 from router.model_registry import ModelInfo, ModelRegistry
 from router.timings import DEFAULT_TIMINGS, Timings
-from stored_objects.addresses import AddressSigner
-from stored_objects.documents.project_batches import ProjectBatches
-from stored_objects.files import ProjectFiles
+from stored_objects.blobs.addresses import AddressSigner
+from stored_objects.files.files import ProjectFiles
+from stored_objects.project_documents.project_batches import ProjectBatches
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.batches import DictBatchStore

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from auth_billing.access.principal import Principal
 from chat_ui.document_search import FoundPassage
 from documents.content import Passage
-from stored_objects.documents.records import ProjectOwner
-from stored_objects.files import FILE_PREFIX, public_id
-from stored_objects.records import StoredObject
+from stored_objects.files.files import FILE_PREFIX, public_id
+from stored_objects.objects.records import StoredObject
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.access import StoreScope
 from stored_objects.vector_stores.imports import VectorStoreImports
 from stored_objects.vector_stores.passages import BLOCK_PASSAGES, PassageBlock, counted_size, passage_set_id

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from auth_billing.errors import StoreUnavailable
 from router.messages import Receipt
-from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
-from stored_objects.documents.records import DocumentQuery, ErasedDocuments, ProjectDocument, ProjectOwner
-from stored_objects.documents.runs import LogGroup, ResponseRun
-from stored_objects.records import ObjectOwner
+from stored_objects.objects.records import ObjectOwner
+from stored_objects.project_documents.project_documents import ProjectDocuments, Retention, StoredDocuments
+from stored_objects.project_documents.records import DocumentQuery, ErasedDocuments, ProjectDocument, ProjectOwner
+from stored_objects.project_documents.runs import LogGroup, ResponseRun
 from tests.fakes.batches import DictBatchStore
 from tests.fakes.byte_counts import MIB, document_quota
 

@@ -14,13 +14,20 @@ from prometheus_client import CollectorRegistry
 
 from documents.search.local_index import LocalIndex
 from gateway.content_cipher import ContentCipher, content_key
-from stored_objects.addresses import AddressSigner, address_key
-from stored_objects.blobs import Blobs
-from stored_objects.documents.project_documents import StoredDocuments
-from stored_objects.metrics import ObjectMetrics
-from stored_objects.objects import StoredObjects
-from stored_objects.quota import ByteCounts, StorageQuotas
-from stored_objects.records import RECORD_BYTES, ObjectOwner, ObjectQuery, ObjectState, ObjectStore, StoredObject
+from stored_objects.blobs.addresses import AddressSigner, address_key
+from stored_objects.blobs.blobs import Blobs
+from stored_objects.objects.metrics import ObjectMetrics
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.objects.quota import ByteCounts, StorageQuotas
+from stored_objects.objects.records import (
+    RECORD_BYTES,
+    ObjectOwner,
+    ObjectQuery,
+    ObjectState,
+    ObjectStore,
+    StoredObject,
+)
+from stored_objects.project_documents.project_documents import StoredDocuments
 from stored_objects.vector_stores.searches import VectorStoreSearches
 from stored_objects.vector_stores.vector_stores import VectorStores
 from tests.fakes.byte_counts import MIB, DictByteCounts

@@ -18,7 +18,7 @@ from infra.launcher.readiness import free_port
 from router.bus import Bus
 from router.messages import ServiceClass
 from router.transport.memory import MemoryBroker, MemoryTransport
-from stored_objects.objects import StoredObjects
+from stored_objects.objects.objects import StoredObjects
 from tests.fakes.hostile_site import HostileSite, response
 from tests.fakes.media_wiki_server import MediaWikiServer
 from tests.fakes.open_meteo_server import OpenMeteoServer

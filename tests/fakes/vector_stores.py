@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from stored_objects.documents.records import ProjectOwner
-from stored_objects.files import ProjectFiles
-from stored_objects.objects import StoredObjects
-from stored_objects.records import RECORD_BYTES, ObjectOwner
+from stored_objects.files.files import ProjectFiles
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.objects.records import RECORD_BYTES, ObjectOwner
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.passages import PassageBlock, PassageSet, SetState
 from stored_objects.vector_stores.records import (

@@ -32,7 +32,7 @@ from router.bus import Bus
 from router.messages import Receipt, Task
 from router.timings import Timings
 from router.transport.memory import MemoryBroker, MemoryTransport
-from stored_objects.documents.project_documents import StoredDocuments
+from stored_objects.project_documents.project_documents import StoredDocuments
 from tests.fakes.accounts import DictApiKeyStore, DictIdempotencyStore
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.billing import FakeBilling

@@ -159,7 +159,7 @@ INDEX: dict[str, list[str]] = {
     "H65": [
         f"{GATEWAY}http/test_multipart_form.py::test_malformed_forms_are_refused",
         f"{GATEWAY}http/routes/test_files.py::test_hostile_forms_are_refused_and_leave_nothing",
-        "tests/stored_objects/test_files.py::test_file_names_are_harmless",
+        "tests/stored_objects/files/test_files.py::test_file_names_are_harmless",
     ],
     "H66": [f"{GATEWAY}http/routes/test_files.py::test_a_file_is_stored_and_read_through_the_other_gateway"],
     **{f"H{row}": [NO_SUCH_URL] for row in (68, 69, 71)},

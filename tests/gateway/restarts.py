@@ -8,7 +8,7 @@ from typing import Any
 
 import openai
 
-from stored_objects.documents.project_documents import StoredDocuments
+from stored_objects.project_documents.project_documents import StoredDocuments
 from tests.gateway.conftest import KEY, gateway_beside, stage
 
 

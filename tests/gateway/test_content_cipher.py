@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from gateway.content_cipher import ContentCipher, ContentForged, ContentKind, content_key
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.project_documents.records import ProjectOwner
 
 OWNER = ProjectOwner("org-1", "project-1")
 CIPHER = ContentCipher(content_key(b"p" * 32))

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from auth_billing.metrics import BillingMetrics
 from gateway.metrics import GatewayMetrics
 from proxy.metrics import ProxyCollectors
-from stored_objects.metrics import ObjectMetrics
+from stored_objects.objects.metrics import ObjectMetrics
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 PROCESSES: dict[str, Callable[[CollectorRegistry], object]] = {

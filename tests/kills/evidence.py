@@ -9,7 +9,7 @@ from typing import Any
 from auth_billing.audit.auditor import Auditor
 from auth_billing.store.audit import MongoAuditStore
 from auth_billing.store.connection import StoreConnection
-from stored_objects.records import RECORD_BYTES
+from stored_objects.objects.records import RECORD_BYTES
 from tests.chaos import books
 from tests.fakes.fleet import counted
 from tests.kills.client import Asked
@@ -20,7 +20,7 @@ from tests.kills.stage import KillStack
 KINDS = ["rewrite", "route", "tool"]
 TOOLS = {"desk": "mcp.desk.look", "image": "image", "math": "math"}
 SPACE = 64 * 64 * 4 + RECORD_BYTES
-"""Bytes reserved for an image while it is drawn; a killed process leaves them counted (`stored_objects/quota.py`)."""
+"""Bytes reserved for an image while it is drawn; a killed process leaves them counted (`StorageQuotas`)."""
 MOST_KILLS = 2
 """Most processes that are killed while they work at one request."""
 

@@ -13,9 +13,9 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from auth_billing.store.connection import StoreConnection
-from stored_objects.blobs import Blobs
-from stored_objects.quota import ByteCounts
-from stored_objects.records import ObjectOwner, ObjectStore
+from stored_objects.blobs.blobs import Blobs
+from stored_objects.objects.quota import ByteCounts
+from stored_objects.objects.records import ObjectOwner, ObjectStore
 from stored_objects.services import blobs_of
 from stored_objects.settings import BlobSettings
 from stored_objects.store.byte_counts import MongoByteCounts

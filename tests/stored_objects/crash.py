@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
 from auth_billing.store.connection import StoreConnection
-from stored_objects.blobs import Blobs
-from stored_objects.files import ProjectFiles, Purpose, public_id
-from stored_objects.objects import LIFETIME, StoredObjects
-from stored_objects.records import ObjectKind, ObjectOwner
+from stored_objects.blobs.blobs import Blobs
+from stored_objects.files.files import ProjectFiles, Purpose, public_id
+from stored_objects.files.uploads import PART_PREFIX, UPLOAD_PREFIX, Uploads
+from stored_objects.objects.objects import LIFETIME, StoredObjects
+from stored_objects.objects.records import ObjectKind, ObjectOwner
+from stored_objects.objects.sweeper import ObjectSweeper
 from stored_objects.store.byte_counts import MongoByteCounts
 from stored_objects.store.objects import MongoObjectStore
-from stored_objects.sweeper import ObjectSweeper
-from stored_objects.uploads import PART_PREFIX, UPLOAD_PREFIX, Uploads
 from tests.fakes.stored_objects import stored_objects
 
 CONTENT = b"\x89PNG" + bytes(100_000)

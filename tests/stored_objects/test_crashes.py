@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from auth_billing.store.connection import StoreConnection
-from stored_objects.blobs import Blobs
+from stored_objects.blobs.blobs import Blobs
 from stored_objects.errors import BlobNotFound
-from stored_objects.files import FILE_PREFIX, ProjectFiles, public_id
-from stored_objects.objects import LIFETIME, StoredObjects
-from stored_objects.quota import QUIET_TIME, CountSubject
-from stored_objects.records import ObjectKind, ObjectState
+from stored_objects.files.files import FILE_PREFIX, ProjectFiles, public_id
+from stored_objects.files.uploads import UPLOAD_LIFETIME
+from stored_objects.objects.objects import LIFETIME, StoredObjects
+from stored_objects.objects.quota import QUIET_TIME, CountSubject
+from stored_objects.objects.records import ObjectKind, ObjectState
+from stored_objects.objects.sweeper import ObjectSweeper
 from stored_objects.store.byte_counts import MongoByteCounts
 from stored_objects.store.objects import MongoObjectStore
-from stored_objects.sweeper import ObjectSweeper
-from stored_objects.uploads import UPLOAD_LIFETIME
 from tests.fakes.stored_objects import stored_objects
 from tests.stored_objects.conftest import Clock
 from tests.stored_objects.crash import (
@@ -32,7 +32,7 @@ from tests.stored_objects.crash import (
     sweep_and_die,
     upload_and_die,
 )
-from tests.stored_objects.test_objects import blob_ids
+from tests.stored_objects.objects.test_objects import blob_ids
 
 pytestmark = pytest.mark.store
 

@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry
 
 from auth_billing.store.connection import StoreConnection
 from runtime.lifecycle import StartupError
-from stored_objects.blobs import new_blob_id
-from stored_objects.documents.project_documents import NewDocument
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.blobs.blobs import new_blob_id
 from stored_objects.errors import BlobsUnavailable, StorageQuotaExceeded
-from stored_objects.records import RECORD_BYTES, ObjectKind
+from stored_objects.objects.records import RECORD_BYTES, ObjectKind
+from stored_objects.project_documents.project_documents import NewDocument
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.services import blobs_of, prepare, stored_documents, stored_objects
 from stored_objects.settings import BlobSettings, DocumentSettings
 from tests.stored_objects.conftest import ADA

@@ -20,12 +20,12 @@ from chat_ui.http.schemas.base import QueryParameters
 from chat_ui.http.schemas.batches import Batch, BatchList, LineProblem
 from chat_ui.http.uploads import stored_upload
 from chat_ui.services import services_of
-from stored_objects.documents.batches import MAX_INPUT_BYTES, BatchState, Endpoint
-from stored_objects.documents.batches import Batch as BatchRecord
 from stored_objects.errors import BatchEnded, BlobNotFound, DocumentNotFound
-from stored_objects.files import MAX_NAME, Purpose
-from stored_objects.objects import DOWNLOAD
-from stored_objects.records import ObjectOwner
+from stored_objects.files.files import MAX_NAME, Purpose
+from stored_objects.objects.objects import DOWNLOAD
+from stored_objects.objects.records import ObjectOwner
+from stored_objects.project_documents.batches import MAX_INPUT_BYTES, BatchState, Endpoint
+from stored_objects.project_documents.batches import Batch as BatchRecord
 
 router = APIRouter()
 

@@ -36,8 +36,8 @@ from chat_ui.services import ChatServices, record_event, services_of
 from documents.content import Passage
 from documents.parsing.parser import MAX_FILE_BYTES
 from stored_objects.errors import BlobNotFound, DocumentNotFound
-from stored_objects.files import FILE_PREFIX, MAX_NAME, Purpose, public_id
-from stored_objects.records import ObjectOwner
+from stored_objects.files.files import FILE_PREFIX, MAX_NAME, Purpose, public_id
+from stored_objects.objects.records import ObjectOwner
 from stored_objects.vector_stores.access import ORGANISATION, Reader, StoreScope
 from stored_objects.vector_stores.passages import BLOCK_PASSAGES
 from stored_objects.vector_stores.records import FileCounts, FileState, PageQuery, VectorStore, VectorStoreFile

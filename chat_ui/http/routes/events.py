@@ -32,7 +32,7 @@ from chat_ui.http.schemas.conversations import (
     WaitingEvent,
 )
 from chat_ui.services import owner_of, services_of
-from stored_objects.image_results import BlobAddress
+from stored_objects.images.results import BlobAddress
 
 router = APIRouter()
 

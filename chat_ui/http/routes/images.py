@@ -17,7 +17,7 @@ from chat_ui.http.request_bodies import Body, body_of
 from chat_ui.http.responses import schema_response
 from chat_ui.http.schemas.base import Schema
 from chat_ui.services import owner_of, services_of
-from stored_objects.prompt_image_limits import MAX_TOTAL_BYTES
+from stored_objects.images.prompt_limits import MAX_TOTAL_BYTES
 
 router = APIRouter()
 

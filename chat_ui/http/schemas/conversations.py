@@ -19,7 +19,7 @@ from chat_ui.history.limits import (
 from chat_ui.http.request_bodies import Body, body_of
 from chat_ui.http.schemas.base import Schema
 from router.messages import MAX_PATHS, SearchMethod
-from stored_objects.prompt_image_limits import MAX_IMAGES
+from stored_objects.images.prompt_limits import MAX_IMAGES
 
 ModelName = Annotated[str, StringConstraints(max_length=200)]
 ToolName = Annotated[str, StringConstraints(min_length=1, max_length=200)]

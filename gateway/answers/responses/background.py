@@ -38,11 +38,11 @@ from router.messages.codec import JOBS, encode
 from router.producer.errors import DeadlinePassed, GenerationError, NotContinuable
 from router.producer.job_output import JobOutput
 from router.timings import Timings
-from stored_objects.documents.quota import DocumentQuota
-from stored_objects.documents.records import ProjectDocument
-from stored_objects.documents.runs import ResponseRun, ResponseRuns
-from stored_objects.image_results import BlobAddress
-from stored_objects.objects import StoredObjects
+from stored_objects.images.results import BlobAddress
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.project_documents.quota import DocumentQuota
+from stored_objects.project_documents.records import ProjectDocument
+from stored_objects.project_documents.runs import ResponseRun, ResponseRuns
 from stored_objects.responses.responses import read_document
 
 MAX_TAKEOVERS = 16

@@ -13,7 +13,7 @@ from gateway.answers.responses.events import ResponseEvents, event_frame
 from gateway.answers.responses.output import Event
 from gateway.openai.responses.response import OPEN_STATUSES
 from router.messages import Delta
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.responses.responses import StoredResponse, StoredResponses
 
 CANCEL_POLL_INTERVAL = 0.1

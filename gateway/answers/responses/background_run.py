@@ -24,12 +24,12 @@ from router.messages import Delta
 from router.producer.errors import GenerationError
 from runtime.changes import Changes
 from runtime.retry import Backoff
-from stored_objects.documents.quota import DocumentQuota
-from stored_objects.documents.records import ProjectDocument
-from stored_objects.documents.runs import LogGroup, ResponseRuns
-from stored_objects.image_results import BlobAddress
-from stored_objects.objects import StoredObjects
-from stored_objects.records import RECORD_BYTES
+from stored_objects.images.results import BlobAddress
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.objects.records import RECORD_BYTES
+from stored_objects.project_documents.quota import DocumentQuota
+from stored_objects.project_documents.records import ProjectDocument
+from stored_objects.project_documents.runs import LogGroup, ResponseRuns
 from stored_objects.responses.responses import StoredResponse, new_document
 
 WRITE_INTERVAL = 0.05

@@ -12,7 +12,7 @@ from auth_billing.errors import StoreUnavailable
 from gateway.openai.responses.tools import IMAGE_TOOL
 from router.messages import Delta, Step, StepState
 from stored_objects.errors import StoredObjectError
-from stored_objects.objects import StoredObjects
+from stored_objects.objects.objects import StoredObjects
 
 _log = structlog.get_logger(__name__)
 

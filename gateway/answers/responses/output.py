@@ -20,7 +20,7 @@ from gateway.openai.responses.tools import FILE_SEARCH, SEARCH_QUERY
 from gateway.openai.steps import AnswerStep
 from gateway.openai.vector_stores import MAX_QUERY
 from router.messages import Delta, FinishReason, Step, TokenAlternative, TokenLogprob, ToolCallDelta
-from stored_objects.image_results import BlobAddress
+from stored_objects.images.results import BlobAddress
 from stored_objects.responses.responses import item_id
 
 Event = dict[str, Any]

@@ -10,8 +10,8 @@ import time
 from itertools import count
 
 from auth_billing.idempotency import RETENTION_PERIOD, KeyedRequest
-from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import DocumentNotFound
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.responses.responses import StoredResponse, StoredResponses
 
 

@@ -16,7 +16,7 @@ from gateway.errors import InvalidRequest
 from gateway.openai.base import ApiModel, Ignored
 from gateway.openai.chat_completions import MAX_MESSAGES, ChatCompletionRequest
 from gateway.openai.tools import Tools
-from stored_objects.prompt_image_limits import MAX_IMAGES
+from stored_objects.images.prompt_limits import MAX_IMAGES
 
 CallName = Annotated[str, StringConstraints(max_length=256)]
 CallId = Annotated[str, StringConstraints(min_length=1, max_length=256)]

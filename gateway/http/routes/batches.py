@@ -30,10 +30,10 @@ from gateway.openai.batches import (
     RequestCounts,
 )
 from gateway.openai.pagination import PageQuery
-from stored_objects.documents.batches import MAX_INPUT_BYTES, Batch, BatchState
 from stored_objects.errors import BatchEnded, BlobNotFound, DocumentNotFound
-from stored_objects.files import FILE_PREFIX, Purpose, public_id
-from stored_objects.records import StoredObject
+from stored_objects.files.files import FILE_PREFIX, Purpose, public_id
+from stored_objects.objects.records import StoredObject
+from stored_objects.project_documents.batches import MAX_INPUT_BYTES, Batch, BatchState
 
 router = APIRouter(prefix="/v1/batches")
 

@@ -18,8 +18,8 @@ from gateway.http.file_transfers import begun
 from gateway.http.gateway import gateway_of
 from gateway.http.pagination import query_of
 from gateway.openai.stored_objects import AddressQuery
-from stored_objects.objects import DOWNLOAD
-from stored_objects.records import StoredObject
+from stored_objects.objects.objects import DOWNLOAD
+from stored_objects.objects.records import StoredObject
 
 INLINE = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp", "image/gif": "gif"}
 """File name extensions of the media types that browsers show; everything else is downloaded. SVG can run scripts."""

@@ -18,7 +18,7 @@ from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream
 from gateway.openai.chat_completion_answers import ChatCompletion, ChatCompletionChunk
 from gateway.openai.chat_completions import ChatCompletionRequest
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.project_documents.records import ProjectOwner
 
 router = APIRouter(route_class=IdempotentRoute)
 

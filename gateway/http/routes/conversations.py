@@ -37,7 +37,7 @@ from gateway.openai.responses.conversations import (
 from gateway.openai.responses.items import InputItem
 from gateway.openai.responses.stored_items import to_stored, without_ids
 from stored_objects.conversations.conversations import Item, item_of
-from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
+from stored_objects.project_documents.records import DocumentQuery, ProjectDocument, ProjectOwner
 
 router = APIRouter(prefix="/v1/conversations", route_class=IdempotentRoute)
 

@@ -13,11 +13,11 @@ from gateway.http.file_transfers import download, file_form, missing_file, proje
 from gateway.http.json_response import json_response
 from gateway.http.pagination import listed, query_of, unknown_after
 from gateway.openai.files import FileCreate, FileDeleted, FileList, FileObject, FileQuery
-from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import BlobNotFound
-from stored_objects.files import FILE_PREFIX, Purpose, public_id
-from stored_objects.objects import DOWNLOAD
-from stored_objects.records import StoredObject
+from stored_objects.files.files import FILE_PREFIX, Purpose, public_id
+from stored_objects.objects.objects import DOWNLOAD
+from stored_objects.objects.records import StoredObject
+from stored_objects.project_documents.records import ProjectOwner
 
 router = APIRouter(prefix="/v1/files")
 

@@ -21,7 +21,7 @@ from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.jobs.job_builder import Origin, build_image_job
 from gateway.openai.images import ImageList, ImageRequest
 from router.messages import ImagePrompt
-from stored_objects.records import ObjectOwner
+from stored_objects.objects.records import ObjectOwner
 
 router = APIRouter(route_class=IdempotentRoute)
 not_offered = APIRouter()

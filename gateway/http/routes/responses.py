@@ -73,8 +73,8 @@ from gateway.openai.responses.response import (
 from gateway.openai.responses.stored_items import to_stored, without_ids
 from gateway.openai.responses.tools import custom_names, image_tool
 from gateway.openai.responses.translation import to_chat
-from stored_objects.documents.records import ProjectDocument, ProjectOwner
 from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
+from stored_objects.project_documents.records import ProjectDocument, ProjectOwner
 from stored_objects.responses.responses import StoredResponse, new_document
 
 router = APIRouter(route_class=IdempotentRoute)

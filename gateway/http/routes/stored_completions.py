@@ -27,8 +27,8 @@ from gateway.openai.stored_completions import (
     StoredChatCompletionUpdate,
     StoredMessageList,
 )
-from stored_objects.documents.records import DocumentQuery, ProjectDocument, ProjectOwner
 from stored_objects.errors import DocumentNotFound
+from stored_objects.project_documents.records import DocumentQuery, ProjectDocument, ProjectOwner
 
 router = APIRouter(route_class=IdempotentRoute)
 

@@ -12,9 +12,9 @@ from gateway.http.file_transfers import file_form, missing_file, project_of
 from gateway.http.json_response import json_response
 from gateway.http.routes.files import file_object
 from gateway.openai.files import Upload, UploadComplete, UploadCreate, UploadPart
-from stored_objects.files import Purpose, public_id
-from stored_objects.records import StoredObject
-from stored_objects.uploads import MAX_PART_BYTES, PART_PREFIX, UPLOAD_LIFETIME, UPLOAD_PREFIX
+from stored_objects.files.files import Purpose, public_id
+from stored_objects.files.uploads import MAX_PART_BYTES, PART_PREFIX, UPLOAD_LIFETIME, UPLOAD_PREFIX
+from stored_objects.objects.records import StoredObject
 
 router = APIRouter(prefix="/v1/uploads")
 

@@ -37,7 +37,7 @@ from gateway.openai.vector_stores import (
 )
 from gateway.vector_stores.embedder import embedder_of
 from gateway.vector_stores.search import Queries, search_stores
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.access import Reader
 
 DEFAULT_RESULTS = 10

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gateway.content_cipher import ContentCipher, ContentForged, ContentKind
 from gateway.errors import InvalidRequest
 from gateway.openai.responses.items import CompactionItem, InputItem, MessageItem, ReasoningItem, ReasoningPart
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.project_documents.records import ProjectOwner
 
 SUMMARY_REQUEST = "Summarise our conversation so far."
 """User's message before the summary that stands for a compacted context."""

@@ -30,11 +30,11 @@ from router.messages import (
     Usage,
     UsagePart,
 )
-from stored_objects.blobs import derived_blob_id
+from stored_objects.blobs.blobs import derived_blob_id
 from stored_objects.errors import BlobsUnavailable
-from stored_objects.objects import StoredObjects
-from stored_objects.quota import CountSubject
-from stored_objects.records import RECORD_BYTES, ObjectKind, ObjectOwner, StoredObject
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.objects.quota import CountSubject
+from stored_objects.objects.records import RECORD_BYTES, ObjectKind, ObjectOwner, StoredObject
 from tests.assistant.answers import ended_steps
 from tests.assistant.conftest import Platform
 from tests.fakes.assistant_process import AssistantProcess, Talents

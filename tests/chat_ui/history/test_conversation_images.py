@@ -13,8 +13,8 @@ from chat_ui.conversations import Conversations, Question
 from chat_ui.history.conversation_images import image_ids
 from chat_ui.history.records import ModelSettings, Owner
 from chat_ui.history.steps import Step, StepState
-from stored_objects.blobs import new_blob_id
-from stored_objects.records import ObjectKind, ObjectOwner, StoredObject
+from stored_objects.blobs.blobs import new_blob_id
+from stored_objects.objects.records import ObjectKind, ObjectOwner, StoredObject
 from tests.chat_ui.chat_clients import eventually
 from tests.fakes.chat import ChatHouse
 from tests.fakes.scripted_engine import MODEL, ScriptedEngine

@@ -10,10 +10,10 @@ import pytest
 
 from auth_billing.access.roles import Role
 from chat_ui.http import uploads
-from stored_objects.documents.batches import Batch, BatchError, BatchProgress, BatchState
 from stored_objects.errors import BlobsUnavailable
-from stored_objects.objects import StoredObjects
-from stored_objects.records import ObjectKind
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.objects.records import ObjectKind
+from stored_objects.project_documents.batches import Batch, BatchError, BatchProgress, BatchState
 from tests.chat_ui.chat_clients import Scene
 
 LINE = json.dumps({"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "m"}}).encode()

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from gateway.openai.chat_completion_answers import ChatCompletion, ChatCompletionChunk
 from router.messages import Finished, FinishReason, Job, Step, StepState, ToolCallDelta
-from stored_objects.blobs import new_blob_id
+from stored_objects.blobs.blobs import new_blob_id
 from tests.contract.examples import msgspec_replace
 from tests.fakes.scripted_worker import (
     PART_BOUNDS,

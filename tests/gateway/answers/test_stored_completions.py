@@ -14,9 +14,9 @@ from gateway.openai.chat_completion_answers import ChatAnswerMessage, ChatChoice
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.usage import CompletionUsage
 from router.messages import Usage
-from stored_objects.documents.project_documents import ProjectDocuments, Retention
-from stored_objects.documents.records import ProjectOwner
-from stored_objects.quota import CountSubject
+from stored_objects.objects.quota import CountSubject
+from stored_objects.project_documents.project_documents import ProjectDocuments, Retention
+from stored_objects.project_documents.records import ProjectOwner
 from tests.fakes.byte_counts import MIB, document_quota
 from tests.fakes.project_documents import DictDocumentStore
 from tests.gateway.conftest import eventually

@@ -8,8 +8,8 @@ from gateway.answers.image_answer import DrawnImage
 from gateway.answers.stored_images import max_bytes, reserved_space, store_images
 from router.messages import ImagePrompt, Job
 from stored_objects.errors import StorageQuotaExceeded
-from stored_objects.quota import CountSubject
-from stored_objects.records import ObjectOwner
+from stored_objects.objects.quota import CountSubject
+from stored_objects.objects.records import ObjectOwner
 from tests.contract.examples import JOB, msgspec_replace
 from tests.fakes.byte_counts import MIB
 from tests.fakes.stored_objects import stored_objects

@@ -16,7 +16,7 @@ from gateway.batches.input_lines import MAX_FAILURES
 from router.bus import Bus
 from router.messages import ServiceClass
 from router.transport.memory import MemoryTransport
-from stored_objects.documents.batches import Batch, BatchProgress, BatchState
+from stored_objects.project_documents.batches import Batch, BatchProgress, BatchState
 from tests.fakes.scripted_worker import ScriptedWorker, count, embed
 from tests.gateway.conftest import MODEL, SetStage, Stage, eventually
 from tests.gateway.http.routes.test_batches import batches_of, create, ended, jsonl, line, results, upload

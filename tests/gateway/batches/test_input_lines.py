@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.batches.input_lines import MAX_CUSTOM_ID, InputLine, LineRefused, parse_line, read_lines
-from stored_objects.documents.batches import BatchError
+from stored_objects.project_documents.batches import BatchError
 
 URL = "/v1/embeddings"
 GOOD: dict[str, Any] = {"custom_id": "a", "method": "POST", "url": URL, "body": {"model": "m", "input": "x"}}

@@ -11,9 +11,9 @@ from starlette.datastructures import Headers
 from gateway.batches import results as results_module
 from gateway.batches.results import BatchResults, LeaseLost
 from gateway.http.internal_requests import InternalAnswer
-from stored_objects.documents.batches import Batch, BatchState
 from stored_objects.errors import StorageQuotaExceeded
-from stored_objects.objects import StoredObjects
+from stored_objects.objects.objects import StoredObjects
+from stored_objects.project_documents.batches import Batch, BatchState
 from tests.fakes.batches import DictBatchStore
 from tests.fakes.stored_objects import stored_objects
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gateway.batches.batch_run import RunContext
 from gateway.batches.runner import MAX_BATCHES, BatchRunner
-from stored_objects.documents.batches import BatchState
+from stored_objects.project_documents.batches import BatchState
 from tests.gateway.batches.test_batch_run import gated
 from tests.gateway.conftest import SetStage, eventually
 from tests.gateway.http.routes.test_batches import batches_of, create, ended, line

@@ -14,7 +14,7 @@ from gateway.http import sse
 from gateway.http.file_search import MAX_SEARCHES
 from router.messages import ChatPrompt, FailureCode, Job, ServiceClass, ToolCallDelta, ToolMode
 from router.producer.errors import SlowClient
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.access import StoreScope, person_mark
 from tests.fakes.scripted_worker import Script, ScriptedWorker, fail
 from tests.gateway.conftest import KEY, MODEL, OTHER_KEY, eventually

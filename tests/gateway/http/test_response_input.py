@@ -18,8 +18,8 @@ from router.messages import Failed, FailureCode
 from router.producer.errors import JobFailed
 from stored_objects.conversations import conversations as conversation_module
 from stored_objects.conversations.conversations import Conversations
-from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import DocumentNotFound
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.responses import responses as response_module
 from stored_objects.responses.responses import StoredResponse, StoredResponses, item_id
 from tests.fakes.project_documents import stored_documents

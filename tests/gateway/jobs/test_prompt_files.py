@@ -20,8 +20,8 @@ from gateway.jobs.prompt_files import PARSER_LIMITS, PromptFiles
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import to_wire
 from runtime.sandbox.limits import WorkLimits
-from stored_objects.files import ProjectFiles, Purpose, public_id
-from stored_objects.records import ObjectOwner
+from stored_objects.files.files import ProjectFiles, Purpose, public_id
+from stored_objects.objects.records import ObjectOwner
 from tests.documents.parsing.files import Text, archive, docx, encrypted_pdf, epub, pdf, scanned_pdf
 from tests.fakes.stored_objects import stored_objects
 

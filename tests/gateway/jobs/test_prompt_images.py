@@ -20,8 +20,8 @@ from gateway.jobs import prompt_images
 from router.bus import Bus
 from router.messages import ChatPrompt
 from router.transport.memory import MemoryTransport
-from stored_objects.blobs import new_blob_id
-from stored_objects.records import ObjectKind, ObjectOwner
+from stored_objects.blobs.blobs import new_blob_id
+from stored_objects.objects.records import ObjectKind, ObjectOwner
 from tests.fakes.scripted_worker import ScriptedWorker, count
 from tests.gateway.conftest import MODEL, SetStage, Stage, eventually
 

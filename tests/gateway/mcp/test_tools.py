@@ -10,7 +10,7 @@ import pytest
 from gateway.mcp import tools
 from router.messages import OwnTool, Step, StepState
 from router.model_registry import ModelRegistry
-from stored_objects.blobs import new_blob_id
+from stored_objects.blobs.blobs import new_blob_id
 from tests.contract.examples import STATUS, WEATHER_TOOL, msgspec_replace
 
 MATH = OwnTool(name="math", description="Calculates.", parameters={"type": "object"})

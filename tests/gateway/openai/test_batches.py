@@ -9,7 +9,7 @@ import pytest
 from auth_billing.access.scopes import PROJECT_SCOPES
 from gateway.errors import InvalidRequest
 from gateway.openai.batches import SCOPES, BatchCreate
-from stored_objects.documents.batches import Endpoint
+from stored_objects.project_documents.batches import Endpoint
 
 GOOD: dict[str, Any] = {"input_file_id": "file-1", "endpoint": "/v1/completions", "completion_window": "24h"}
 

@@ -6,7 +6,7 @@ import msgspec
 
 from gateway.openai.steps import AnswerStep
 from router.messages import StepState
-from stored_objects.blobs import new_blob_id
+from stored_objects.blobs.blobs import new_blob_id
 from tests.contract.examples import STEPS
 
 

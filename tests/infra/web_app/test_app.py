@@ -20,9 +20,9 @@ from infra.web_app.app import create_web_app
 from router.bus import Bus
 from router.transport.memory import MemoryBroker, MemoryTransport
 from runtime.lifecycle import StartupError
-from stored_objects.records import ObjectKind, ObjectOwner
+from stored_objects.objects.records import ObjectKind, ObjectOwner
+from stored_objects.objects.sweeper import ObjectSweeper
 from stored_objects.store.objects import COLLECTION
-from stored_objects.sweeper import ObjectSweeper
 from tests.chat_ui.test_served_chat import platform
 
 pytestmark = pytest.mark.store

@@ -13,8 +13,8 @@ from auth_billing.errors import NoSuchRecord
 from chat_ui.errors import Busy, NoEmbedder, SearchRefused
 from gateway.errors import Overloaded
 from infra.web_app.gateway_document_search import GatewayDocumentSearch
-from stored_objects.files import Purpose
-from stored_objects.records import ObjectOwner, StoredObject
+from stored_objects.files.files import Purpose
+from stored_objects.objects.records import ObjectOwner, StoredObject
 from stored_objects.vector_stores.access import StoreScope
 from stored_objects.vector_stores.records import FileState, PageQuery, VectorStore, VectorStoreFile
 from tests.gateway.conftest import stage

@@ -52,7 +52,7 @@ from infra.web_app.gateway_model_client import (
 )
 from router.messages import ChatPrompt, Delta, FailureCode, Finished, Job, ServiceClass, Step, Task, UsagePart
 from router.messages import StepState as WireState
-from stored_objects.records import ObjectKind, ObjectOwner
+from stored_objects.objects.records import ObjectKind, ObjectOwner
 from tests.contract.examples import CALL, WEATHER_TOOL
 from tests.fakes.prices import ListPriceStore
 from tests.fakes.scripted_worker import (

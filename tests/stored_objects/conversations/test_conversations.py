@@ -8,9 +8,9 @@ import pytest
 
 from stored_objects.conversations import conversations as module
 from stored_objects.conversations.conversations import Conversations
-from stored_objects.documents.project_documents import DAY, ProjectDocuments, Retention
-from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import ContextTooLarge, DocumentNotFound
+from stored_objects.project_documents.project_documents import DAY, ProjectDocuments, Retention
+from stored_objects.project_documents.records import ProjectOwner
 from tests.fakes.byte_counts import document_quota
 from tests.fakes.project_documents import DictDocumentStore
 from tests.stored_objects.conftest import Clock

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stored_objects.documents.project_documents import DAY, ProjectDocuments, Retention
-from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import ContextTooLarge, DocumentNotFound
+from stored_objects.project_documents.project_documents import DAY, ProjectDocuments, Retention
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.responses import responses as module
 from stored_objects.responses.responses import StoredResponse, StoredResponses, item_id
 from tests.fakes.byte_counts import document_quota

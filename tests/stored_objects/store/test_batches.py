@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stored_objects.documents.batches import Batch, BatchError, BatchProgress, BatchState, BatchStore
-from stored_objects.records import ObjectPart
+from stored_objects.objects.records import ObjectPart
+from stored_objects.project_documents.batches import Batch, BatchError, BatchProgress, BatchState, BatchStore
 from stored_objects.store.batches import MongoBatchStore
 from tests.fakes.batches import DictBatchStore
 from tests.stored_objects.conftest import START

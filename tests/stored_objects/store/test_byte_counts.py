@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from stored_objects.quota import ByteCount, CountSubject
+from stored_objects.objects.quota import ByteCount, CountSubject
 from tests.stored_objects.conftest import START, ObjectStores
 
 OWNER, ORGANISATION = CountSubject("org-1", "user-ada"), CountSubject("org-1")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from stored_objects.blobs import new_blob_id
-from stored_objects.records import (
+from stored_objects.blobs.blobs import new_blob_id
+from stored_objects.objects.records import (
     RECORD_BYTES,
     ObjectKind,
     ObjectOwner,

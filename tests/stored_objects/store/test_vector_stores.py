@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stored_objects.documents.records import ProjectOwner
-from stored_objects.records import RECORD_BYTES
+from stored_objects.objects.records import RECORD_BYTES
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.store.vector_stores import MongoVectorStores
 from stored_objects.vector_stores.access import ORGANISATION, Reader, person_mark
 from stored_objects.vector_stores.record_store import VectorStoreStore

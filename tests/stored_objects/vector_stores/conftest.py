@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from documents.content import Passage
-from stored_objects.documents.quota import DocumentQuota
-from stored_objects.documents.records import ProjectOwner
-from stored_objects.files import ProjectFiles
-from stored_objects.quota import CountSubject
+from stored_objects.files.files import ProjectFiles
+from stored_objects.objects.quota import CountSubject
+from stored_objects.project_documents.quota import DocumentQuota
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.imports import VectorStoreImports
 from stored_objects.vector_stores.passages import PassageBlock, counted_size, passage_set_id
 from stored_objects.vector_stores.records import Chunking, VectorStore, VectorStoreFile

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from stored_objects.documents.quota import REFUSAL_TIME
 from stored_objects.errors import StorageQuotaExceeded
+from stored_objects.project_documents.quota import REFUSAL_TIME
 from stored_objects.vector_stores.imports import LEASE, RETRY_TIME, ImportLost, PassagesBusy, VectorStoreImports
 from stored_objects.vector_stores.passages import passage_set_id
 from stored_objects.vector_stores.records import Chunking, FileState, ImportFailure

@@ -21,9 +21,9 @@ from documents.search.filters import Comparison
 from documents.search.index import Hit, IndexChanges, Question, SearchQuery
 from documents.search.local_index import DATABASE, LocalIndex
 from documents.search.vectors import pack_vectors
-from stored_objects.documents.project_documents import DAY
-from stored_objects.documents.records import ProjectOwner
 from stored_objects.errors import DocumentNotFound
+from stored_objects.project_documents.project_documents import DAY
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores import index_update
 from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.index_update import BLOCKS_AT_ONCE, update_index

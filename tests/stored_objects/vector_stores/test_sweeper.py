@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from stored_objects.documents.project_documents import DAY
 from stored_objects.errors import DocumentNotFound
+from stored_objects.project_documents.project_documents import DAY
 from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.records import UNNUMBERED, FileState, PageQuery
 from stored_objects.vector_stores.sweeper import TOMBSTONE_TIME, VectorStoreSweeper

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from auth_billing.errors import NotPermitted
-from stored_objects.documents.project_documents import DAY
-from stored_objects.documents.quota import REFUSAL_TIME
 from stored_objects.errors import BlobNotFound, DocumentNotFound, StorageQuotaExceeded
-from stored_objects.files import FILE_PREFIX, public_id
-from stored_objects.records import RECORD_BYTES, ObjectKind, ObjectOwner
+from stored_objects.files.files import FILE_PREFIX, public_id
+from stored_objects.objects.records import RECORD_BYTES, ObjectKind, ObjectOwner
+from stored_objects.project_documents.project_documents import DAY
+from stored_objects.project_documents.quota import REFUSAL_TIME
 from stored_objects.vector_stores.access import ORGANISATION, Reader, StoreScope, person_mark, project_mark
 from stored_objects.vector_stores.records import NEVER, FileCounts, FileState, ImportFailure, PageQuery
 from stored_objects.vector_stores.vector_stores import ACTIVITY_INTERVAL, VectorStores

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.answers.responses.drawn_images import DrawnImages
 from router.messages import Delta, FinishReason, Step, StepState
-from stored_objects.records import ObjectKind, ObjectOwner
+from stored_objects.objects.records import ObjectKind, ObjectOwner
 from tests.fakes.scripted_worker import logprob, png
 from tests.fakes.stored_objects import stored_objects
 from tests.gateway.answers.responses.client import (

@@ -10,8 +10,8 @@ import pytest
 
 from auth_billing.idempotency import RETENTION_PERIOD, KeyedRequest
 from gateway.answers.responses.repeated_request import repeated_response
-from stored_objects.documents.project_documents import ProjectDocuments, Retention
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.project_documents.project_documents import ProjectDocuments, Retention
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.responses.responses import StoredResponse, StoredResponses
 from tests.fakes.byte_counts import document_quota
 from tests.fakes.project_documents import DictDocumentStore

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from auth_billing.store.connection import StoreConnection
-from stored_objects.documents.project_documents import StoredDocuments
+from stored_objects.project_documents.project_documents import StoredDocuments
 from stored_objects.services import stored_documents
 from stored_objects.settings import DocumentSettings
 from stored_objects.store.indexes import create_indexes

@@ -11,10 +11,10 @@ import pytest
 from starlette.requests import Request
 
 from gateway.http.routes.blobs import address_of
-from stored_objects.addresses import LIFETIME, AddressSigner
-from stored_objects.blobs import CHUNK, Blobs, new_blob_id
+from stored_objects.blobs.addresses import LIFETIME, AddressSigner
+from stored_objects.blobs.blobs import CHUNK, Blobs, new_blob_id
 from stored_objects.errors import BlobsUnavailable
-from stored_objects.records import ObjectKind, ObjectOwner, StoredObject
+from stored_objects.objects.records import ObjectKind, ObjectOwner, StoredObject
 from tests.fakes.stored_objects import ADDRESS_KEY
 from tests.gateway.conftest import SetStage, Stage
 

@@ -8,8 +8,8 @@ import openai
 import pytest
 
 from router.messages import ChatPrompt
-from stored_objects.documents.project_documents import StoredDocuments
-from stored_objects.documents.quota import BLOCK
+from stored_objects.project_documents.project_documents import StoredDocuments
+from stored_objects.project_documents.quota import BLOCK
 from tests.fakes.byte_counts import MIB
 from tests.fakes.scripted_worker import fail, say
 from tests.gateway.conftest import MODEL, OTHER_KEY, Stage, stage

@@ -15,8 +15,8 @@ import pytest
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import PROJECT_SCOPES, Scope
 from gateway.http.multipart_form import MAX_OVERHEAD
-from stored_objects.objects import FileLimits
-from stored_objects.records import ObjectOwner
+from stored_objects.objects.objects import FileLimits
+from stored_objects.objects.records import ObjectOwner
 from tests.fakes.stored_objects import DictObjectStore
 from tests.gateway.conftest import KEY, OTHER_KEY, Serve, SetStage, Stage, gateway_beside
 

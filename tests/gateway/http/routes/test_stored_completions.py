@@ -11,8 +11,8 @@ import pytest
 
 from auth_billing.access.principal import Principal
 from auth_billing.errors import StoreUnavailable
-from stored_objects.documents.project_documents import ProjectDocuments, Retention, StoredDocuments
-from stored_objects.documents.records import ProjectDocument
+from stored_objects.project_documents.project_documents import ProjectDocuments, Retention, StoredDocuments
+from stored_objects.project_documents.records import ProjectDocument
 from tests.fakes import project_documents as in_memory
 from tests.fakes.byte_counts import document_quota
 from tests.fakes.project_documents import DictDocumentStore

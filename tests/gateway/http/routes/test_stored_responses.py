@@ -14,8 +14,8 @@ from gateway.http.response_input import INLINE_ITEMS
 from router.bus import Bus
 from router.messages import ChatPrompt, FailureCode, Outcome, TokenisationPrompt
 from router.transport.memory import MemoryTransport
-from stored_objects.documents.records import ProjectOwner
-from stored_objects.quota import CountSubject
+from stored_objects.objects.quota import CountSubject
+from stored_objects.project_documents.records import ProjectOwner
 from tests.fakes.byte_counts import MIB
 from tests.fakes.project_documents import DictDocumentStore
 from tests.fakes.scripted_worker import ScriptedWorker, fail, say, tokenise

@@ -12,7 +12,7 @@ from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import PROJECT_SCOPES, Scope
 from gateway.http.routes import vector_store_files
 from router.messages import ServiceClass
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.access import ORGANISATION, StoreScope
 from stored_objects.vector_stores.passages import BLOCK_PASSAGES
 from tests.gateway.conftest import OTHER_KEY, SetStage, eventually

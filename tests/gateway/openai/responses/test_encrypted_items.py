@@ -12,7 +12,7 @@ from gateway.openai.responses.encrypted_items import SUMMARY_REQUEST, decrypted
 from gateway.openai.responses.items import InputItem
 from gateway.openai.responses.request import ResponseRequest
 from gateway.openai.responses.translation import input_items, to_chat
-from stored_objects.documents.records import ProjectOwner
+from stored_objects.project_documents.records import ProjectOwner
 
 OWNER = ProjectOwner("org-1", "project-1")
 CIPHER = ContentCipher(content_key(b"p" * 32))

@@ -1,0 +1,1 @@
+"""Files of projects (OpenAI's Files API) and uploads of large files in parts (Uploads API)."""

@@ -1,0 +1,1 @@
+"""Images: size and format from the beginning of a file, limits for prompts, signed addresses in tools' results."""
