@@ -16,6 +16,7 @@ from pymongo import ReturnDocument
 from auth_billing.store.collection import Collection as MongoCollection
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document, to_document
+from documents.search.filters import AttributeValue
 from stored_objects.objects.records import RECORD_BYTES, is_project, project_id
 from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.store.documents import owned_by
@@ -23,7 +24,6 @@ from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.records import (
     NEVER,
     UNNUMBERED,
-    AttributeValue,
     Chunking,
     FileBatch,
     FileCounts,

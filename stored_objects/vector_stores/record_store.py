@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from documents.search.filters import AttributeValue
 from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.records import (
-    AttributeValue,
     FileBatch,
     FileCounts,
     FileState,

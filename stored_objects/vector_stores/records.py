@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
 
+from documents.search.filters import AttributeValue
 from stored_objects.objects.records import RECORD_BYTES, ObjectOwner
-from stored_objects.project_documents.records import ProjectOwner
+from stored_objects.project_documents.records import Order, ProjectOwner
 from stored_objects.vector_stores.access import person_mark, project_mark
 
 STORE_PREFIX, BATCH_PREFIX = "vs_", "vsfb_"
@@ -28,9 +28,6 @@ UNNUMBERED = 2**62
 """Change number of a file whose last change has no number yet; it is higher than all numbers."""
 NEVER = math.inf
 """Expiry of a vector store or file that is kept until it is deleted."""
-
-AttributeValue = str | float | bool
-Order = Literal["asc", "desc"]
 
 
 class FileState(StrEnum):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from auth_billing.errors import NotPermitted
+from documents.search.filters import AttributeValue
 from stored_objects.errors import BlobNotFound, DocumentNotFound, StorageQuotaExceeded
 from stored_objects.files.files import ProjectFiles
 from stored_objects.objects.records import RECORD_BYTES
@@ -26,7 +27,6 @@ from stored_objects.vector_stores.records import (
     BATCH_PREFIX,
     NEVER,
     STORE_PREFIX,
-    AttributeValue,
     Chunking,
     FileBatch,
     FileCounts,
