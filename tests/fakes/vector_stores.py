@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from documents.search.filters import AttributeValue
 from stored_objects.files.files import ProjectFiles
 from stored_objects.objects.objects import StoredObjects
 from stored_objects.objects.records import RECORD_BYTES, ObjectOwner
@@ -16,7 +17,6 @@ from stored_objects.vector_stores.passages import PassageBlock, PassageSet, SetS
 from stored_objects.vector_stores.records import (
     NEVER,
     UNNUMBERED,
-    AttributeValue,
     FileBatch,
     FileCounts,
     FileState,
