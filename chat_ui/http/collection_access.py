@@ -23,11 +23,23 @@ async def principal_of(request: Request, caller: BrowserSession) -> Principal:
     """Return the caller's principal.
 
     Raises:
-        NotPermitted: the caller may use no files or models, or the organisation has no project in use.
+        NotPermitted: the caller may use no files or models.
     """
     principal = await services_of(request).principal(caller)
-    if not (principal.may(Scope.FILES) and principal.may(Scope.EMBEDDINGS) and principal.project):
-        raise NotPermitted("no documents for this role, or there is no project")
+    if not (principal.may(Scope.FILES) and principal.may(Scope.EMBEDDINGS)):
+        raise NotPermitted("no documents for this role")
+    return principal
+
+
+async def billed_principal(request: Request, caller: BrowserSession) -> Principal:
+    """Return the caller's principal, whose project pays for embeddings.
+
+    Raises:
+        NotPermitted: the caller may use no files or models, or the organisation has no project in use.
+    """
+    principal = await principal_of(request, caller)
+    if not principal.project:
+        raise NotPermitted("there is no project")
     return principal
 
 

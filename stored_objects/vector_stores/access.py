@@ -1,8 +1,10 @@
 """Access rules of vector stores: decides who may read and who may change one.
 
-A vector store belongs to a project, or to one person in it. Its owner, and those whom it is shared with, read it; it is
-changed in its project, by its owner. A reader is stored as a mark: that of a project, a person or the organisation. A
-caller who has none of the marks of a vector store does not find it.
+A vector store belongs to a project, or to one person in it. Its owner, and those whom it is shared with, read it; its
+owner changes it: people and API keys of the project, or the person, in a session or by API keys of the project. A
+session is not bound to the project, so that a person whose project was archived keeps the right. A reader is stored as
+a mark: that of a project, a person or the organisation. A caller who has none of the marks of a vector store does not
+find it.
 """
 
 from __future__ import annotations
@@ -59,11 +61,13 @@ class Reader:
     owner: ProjectOwner
     person: str = ""
     """Id of the user; empty: an API key of none."""
+    in_session: bool = False
+    """Whether the person is signed in to the chat, instead of calling with an API key."""
 
     @classmethod
     def of(cls, principal: Principal) -> Reader:
         """Return the reader that a principal is: its project, with the user whose key or session it is."""
-        return cls(ProjectOwner.of(principal), principal.user)
+        return cls(ProjectOwner.of(principal), principal.user, in_session=not principal.key_id)
 
     @property
     def organisation(self) -> str:
@@ -73,9 +77,12 @@ class Reader:
     @property
     def marks(self) -> list[str]:
         """The marks that a vector store is found by: it needs one of them."""
-        own = [person_mark(self.person)] if self.person else []
-        return [ORGANISATION, project_mark(self.owner.project), *own]
+        project = [project_mark(self.owner.project)] if self.owner.project else []
+        person = [person_mark(self.person)] if self.person else []
+        return [ORGANISATION, *project, *person]
 
     def may_change(self, store: VectorStore) -> bool:
         """Return whether the reader may rename, fill, share and delete a vector store."""
+        if store.person and self.in_session:
+            return (store.organisation, store.person) == (self.organisation, self.person)
         return store.owner == self.owner and store.person in ("", self.person)

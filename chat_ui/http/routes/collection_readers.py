@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from auth_billing.access.principal import Principal
 from auth_billing.audit_log import Event
 from auth_billing.people.input_normalisation import checked_email
 from chat_ui.errors import InvalidField, NoSuchMember
@@ -37,9 +38,9 @@ ReaderJson = Annotated[ReaderBody, Depends(body_of(ReaderBody))]
 @router.get("", response_model=CollectionReaders)
 async def list_readers(request: Request, caller: Caller, collection_id: str) -> Response:
     """Return whom a collection is shared with (`GET /api/collections/{collection_id}/readers`)."""
-    services = services_of(request)
-    store = await find_collection(services, await principal_of(request, caller), collection_id, change=True)
-    return schema_response(await _readers(services, store))
+    principal, services = await principal_of(request, caller), services_of(request)
+    store = await find_collection(services, principal, collection_id, change=True)
+    return schema_response(await _readers(services, principal, store))
 
 
 @router.post("", response_model=CollectionReaders)
@@ -51,15 +52,17 @@ async def add_reader(request: Request, caller: Caller, collection_id: str, body:
         if len(store.shared_with) >= MAX_READERS:
             raise InvalidField("email", f"A collection is shared with {MAX_READERS} people at most.")
         mark = person_mark(await _member(services, principal.tenant, checked_email(body.email)))
+    elif body.reader == "project" and not principal.project:
+        raise InvalidField("reader", "The organisation has no project in use.")
     else:
-        mark = _mark(store, body.reader)
+        mark = _mark(principal, body.reader)
     with not_found():
         await services.vector_stores.share(store, mark)
     await record_event(
         request, caller, Event.VECTOR_STORE_SHARED, store.id, project=store.project, details={"reader": mark}
     )
     store = await find_collection(services, principal, collection_id, change=True)
-    return schema_response(await _readers(services, store))
+    return schema_response(await _readers(services, principal, store))
 
 
 @router.delete("/{reader}", status_code=204)
@@ -70,9 +73,9 @@ async def remove_reader(
 
     Answers `DELETE /api/collections/{collection_id}/readers/{reader}`.
     """
-    services = services_of(request)
-    store = await find_collection(services, await principal_of(request, caller), collection_id, change=True)
-    mark = _mark(store, reader)
+    principal, services = await principal_of(request, caller), services_of(request)
+    store = await find_collection(services, principal, collection_id, change=True)
+    mark = _mark(principal, reader)
     await services.vector_stores.unshare(store, mark)
     await record_event(
         request, caller, Event.VECTOR_STORE_UNSHARED, store.id, project=store.project, details={"reader": mark}
@@ -80,10 +83,11 @@ async def remove_reader(
     return no_content()
 
 
-def _mark(store: VectorStore, reader: str) -> str:
+def _mark(principal: Principal, reader: str) -> str:
+    """Return the mark of a reader; the project is that of the chat, whichever the collection was created in."""
     if reader == "organisation":
         return ORGANISATION
-    return project_mark(store.project) if reader == "project" else person_mark(reader)
+    return project_mark(principal.project) if reader == "project" else person_mark(reader)
 
 
 async def _member(services: ChatServices, organisation: str, email: str) -> str:
@@ -95,11 +99,11 @@ async def _member(services: ChatServices, organisation: str, email: str) -> str:
     return user.id
 
 
-async def _readers(services: ChatServices, store: VectorStore) -> CollectionReaders:
+async def _readers(services: ChatServices, principal: Principal, store: VectorStore) -> CollectionReaders:
     ids = [id for mark in store.shared_with if (id := person_of(mark)) is not None]
     people = await services.access.members.users.find_all(ids) if ids else []
     return CollectionReaders(
-        project=project_mark(store.project) in store.readers,
+        project=project_mark(principal.project) in store.readers,
         organisation=ORGANISATION in store.readers,
         people=[PersonReader.model_validate(each) for each in sorted(people, key=lambda each: each.email)],
     )

@@ -17,7 +17,13 @@ from auth_billing.audit_log import Event
 from auth_billing.people.input_normalisation import checked_name
 from chat_ui.errors import InvalidField
 from chat_ui.http.access_control import Caller, max_body
-from chat_ui.http.collection_access import find_collection, not_found, principal_of, within_quota
+from chat_ui.http.collection_access import (
+    billed_principal,
+    find_collection,
+    not_found,
+    principal_of,
+    within_quota,
+)
 from chat_ui.http.request_bodies import Body, EmptyJson, body_of
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.schemas.base import QueryParameters
@@ -113,7 +119,7 @@ async def list_collections(request: Request, caller: Caller) -> Response:
 @router.post("", response_model=Collection, status_code=201)
 async def create_collection(request: Request, caller: Caller, body: NewCollectionJson) -> Response:
     """Create a collection (`POST /api/collections`)."""
-    principal = await principal_of(request, caller)
+    principal = await billed_principal(request, caller)
     services, scope = services_of(request), StoreScope(body.scope)
     with within_quota():
         store = await services.document_search.create(principal, checked_name(body.name), scope)
@@ -183,7 +189,7 @@ async def upload_file(
 
     Answers `POST /api/collections/{collection_id}/files`.
     """
-    principal, services = await principal_of(request, caller), services_of(request)
+    principal, services = await billed_principal(request, caller), services_of(request)
     store = await find_collection(services, principal, collection_id, change=True)
     owner = ObjectOwner(principal.tenant, principal.user)
     file = await stored_upload(
@@ -215,7 +221,7 @@ async def delete_collection_file(
 @router.post("/{collection_id}/search", response_model=FoundPassages)
 async def search_collection(request: Request, caller: Caller, collection_id: str, body: SearchJson) -> Response:
     """Return the passages that fit a question best (`POST /api/collections/{collection_id}/search`)."""
-    principal, services = await principal_of(request, caller), services_of(request)
+    principal, services = await billed_principal(request, caller), services_of(request)
     store = await find_collection(services, principal, collection_id)
     found = await services.document_search.search(principal, store, body.query, RESULTS)
     return schema_response(FoundPassages(passages=[FoundPassage.model_validate(each) for each in found]))

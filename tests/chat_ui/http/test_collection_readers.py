@@ -9,9 +9,12 @@ import pytest
 
 from auth_billing.access.roles import Role
 from auth_billing.audit_log import Event
+from auth_billing.people.organisation_records import Project
+from auth_billing.people.sessions import CACHE_TTL
 from chat_ui.http.routes import collection_readers
 from documents.content import Passage
 from tests.chat_ui.chat_clients import Person, Scene
+from tests.fakes.sessions import ORGANISATION
 
 
 @pytest.fixture
@@ -100,6 +103,31 @@ async def test_a_collection_of_the_organisation_is_shared_in_the_audit_log_from_
     ids = [await create(ada, scope) for scope in ("person", "project", "organisation")]
     shared = [(each.target, each.details) for each in scene.audit.entries if each.event == Event.VECTOR_STORE_SHARED]
     assert shared == [(ids[2], {"reader": "organisation"})]
+
+
+async def test_a_person_keeps_the_rights_to_her_collections_when_the_project_is_archived(scene: Scene) -> None:
+    ada, bob = await scene.person(name="ada"), await scene.person(name="bob")
+    mine, ours = await create(ada), await create(ada, "project")
+    file, other = await fill(scene, ada, mine), await fill(scene, ada, mine)
+    accounts = scene.people.accounts
+    await accounts.ensure_project(Project("proj-new", ORGANISATION, "New", scene.people.clock()))
+    await accounts.archive_project(ORGANISATION, f"proj_{ORGANISATION}", scene.people.clock())
+    scene.people.clock.now += CACHE_TTL
+    assert [(each["id"], each["may_change"]) for each in await listed(ada)] == [(mine, True)]
+    await fill(scene, ada, mine)
+    await ada.call("DELETE", f"/collections/{mine}/files/{file}", {}, status=204)
+    await ada.call("PATCH", f"/collections/{mine}", {"name": "Najem"})
+    assert (await share(ada, mine, reader="project"))["project"] is True
+    assert [(each["id"], each["may_change"]) for each in await listed(bob)] == [(mine, False)]
+    await accounts.archive_project(ORGANISATION, "proj-new", scene.people.clock())
+    scene.people.clock.now += CACHE_TTL
+    assert await listed(bob) == []
+    assert [each["name"] for each in await listed(ada)] == ["Najem"]
+    await share(ada, mine, 400, reader="project")
+    await ada.call("POST", f"/collections/{mine}/search", {"query": "x"}, status=403)  # no project pays for it
+    await ada.call("DELETE", f"/collections/{mine}/files/{other}", {}, status=204)
+    await ada.call("DELETE", f"/collections/{mine}", {}, status=204)
+    await ada.call("DELETE", f"/collections/{ours}", {}, status=404)
 
 
 async def test_members_fill_the_projects_collections(scene: Scene) -> None:

@@ -66,6 +66,10 @@ async def test_a_persons_vector_store_is_read_by_those_whom_it_is_shared_with(pl
     assert await platform.stores.find_to_change(in_project("ada"), store.id) == store
     with pytest.raises(NotPermitted):  # files are of the project
         await platform.stores.find_to_change(Reader(BOB, "ada"), store.id)
+    in_session = Reader(BOB, "ada", in_session=True)
+    assert await platform.stores.find_to_change(in_session, store.id) == store
+    assert not Reader(EVE, "ada", in_session=True).may_change(store)
+    assert not Reader(ADA, "bob", in_session=True).may_change(store)
 
 
 async def test_an_organisations_vector_store_is_changed_in_its_project_alone(platform: Platform) -> None:
