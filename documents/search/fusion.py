@@ -20,7 +20,7 @@ SHARE_WEIGHT = 0.75
 
 def vector_fitness(cosines: Cosines, searched: npt.NDArray[np.bool_]) -> Cosines:
     """Return how far the cosine of each row exceeds the mean of the `searched` rows, in units of `DEVIATIONS`."""
-    of_searched = cosines[searched]
+    of_searched = cosines if searched.all() else cosines[searched]
     deviation = float(of_searched.std()) if len(of_searched) else 0.0
     if not deviation:
         return np.zeros_like(cosines)

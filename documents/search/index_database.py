@@ -1,7 +1,8 @@
 """SQLite database of a local index: files, passages, and the inverted index of their terms with BM25 (FTS5).
 
 The inverted index has no texts (`content=''`): a passage is removed from it by the same terms as it was added with.
-A passage has the row of its vector as its key.
+Hashes of its terms are stored beside a passage, because making the terms of all passages that a search finds takes
+longer than the search. A passage has the row of its vector as its key.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import itertools
 import json
 import math
 import sqlite3
+import zlib
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +25,7 @@ from documents.content import Passage
 from documents.search import words
 from documents.search.index import IndexedFile
 
-FORMAT = 2
+FORMAT = 3
 """Version of the tables."""
 POSTING_BUDGET = 5_000
 """Rows that the words of a query may have together, beyond its rarest word: more common words are left out."""
@@ -39,7 +42,7 @@ CREATE TABLE file (
 );
 CREATE TABLE passage (
     row INTEGER PRIMARY KEY, file INTEGER, number INTEGER, text TEXT, page INTEGER, headings TEXT, start INTEGER,
-    end INTEGER, tokens INTEGER
+    end INTEGER, tokens INTEGER, term_hashes BLOB
 );
 CREATE INDEX passage_of_file ON passage (file);
 CREATE VIRTUAL TABLE posting USING fts5 (terms, content='', tokenize="unicode61 remove_diacritics 0");
@@ -71,6 +74,8 @@ class FoundPassage:
     ordinal: int
     number: int
     passage: Passage
+    term_hashes: Sequence[int]
+    """The `term_hash` of each of its terms."""
 
 
 class IndexDatabase:
@@ -149,13 +154,16 @@ class IndexDatabase:
 
     def add_passages(self, ordinal: int, rows: Iterable[int], passages: Sequence[Passage], start: int = 0) -> None:
         """Insert passages of a file, which are numbered from `start` on, at rows."""
-        numbered = list(zip(rows, passages, strict=True))
+        added = [(row, each, _terms(each)) for row, each in zip(rows, passages, strict=True)]
         self._connection.executemany(
-            "INSERT INTO passage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            ((row, ordinal, number, *_columns(each)) for number, (row, each) in enumerate(numbered, start)),
+            "INSERT INTO passage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (row, ordinal, number, *_columns(each), array("I", sorted(set(map(term_hash, terms)))).tobytes())
+                for number, (row, each, terms) in enumerate(added, start)
+            ),
         )
         self._connection.executemany(
-            "INSERT INTO posting (rowid, terms) VALUES (?, ?)", ((row, _terms(each)) for row, each in numbered)
+            "INSERT INTO posting (rowid, terms) VALUES (?, ?)", ((row, " ".join(terms)) for row, _, terms in added)
         )
 
     def remove_passages(self, ordinal: int) -> list[int]:
@@ -163,7 +171,7 @@ class IndexDatabase:
         found = self._connection.execute("SELECT * FROM passage WHERE file = ?", (ordinal,)).fetchall()
         self._connection.executemany(
             "INSERT INTO posting (posting, rowid, terms) VALUES ('delete', ?, ?)",
-            ((each[0], _terms(_passage(each))) for each in found),
+            ((each[0], " ".join(_terms(_passage(each)))) for each in found),
         )
         self._connection.execute("DELETE FROM passage WHERE file = ?", (ordinal,))
         return [each[0] for each in found]
@@ -218,7 +226,10 @@ class IndexDatabase:
         found = self._connection.execute(
             "SELECT * FROM passage WHERE row IN (SELECT value FROM json_each(?))", (json.dumps(list(rows)),)
         )
-        return {each[0]: FoundPassage(each[1], each[2], _passage(each)) for each in found}
+        return {
+            each[0]: FoundPassage(each[1], each[2], _passage(each), memoryview(each[-1]).cast("I").tolist())
+            for each in found
+        }
 
     def erase_remains(self) -> None:
         """Rewrite the inverted index without removed terms, and empty the journal."""
@@ -230,9 +241,14 @@ class IndexDatabase:
         self._connection.close()
 
 
-def _terms(passage: Passage) -> str:
+def term_hash(term: str) -> int:
+    """Return the hash of a term, of 32 bits: two terms of one query and one passage have the same once in a million."""
+    return zlib.crc32(term.encode())
+
+
+def _terms(passage: Passage) -> list[str]:
     """Return what the inverted index has of a passage: the terms of its headings and its text."""
-    return " ".join(words.terms_of(" ".join((*passage.heading_path, passage.text))))
+    return words.terms_of(" ".join((*passage.heading_path, passage.text)))
 
 
 def _columns(passage: Passage) -> tuple[object, ...]:
@@ -241,5 +257,5 @@ def _columns(passage: Passage) -> tuple[object, ...]:
 
 
 def _passage(row: Sequence[object]) -> Passage:
-    _, _, _, text, page, headings, start, end, tokens = row
+    _, _, _, text, page, headings, start, end, tokens, _ = row
     return Passage(text, page, tuple(json.loads(str(headings))), start, end, tokens)  # type: ignore[arg-type]

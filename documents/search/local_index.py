@@ -23,10 +23,16 @@ from documents.search.filters import Filter
 from documents.search.fit import fits
 from documents.search.fusion import Cosines, vector_fitness, word_fitness
 from documents.search.index import FileContent, Hit, IndexChanges, IndexedFile, SearchQuery
-from documents.search.index_database import CommonTerms, FoundPassage, IndexDatabase, IndexUnusable, QueryWord
+from documents.search.index_database import (
+    CommonTerms,
+    FoundPassage,
+    IndexDatabase,
+    IndexUnusable,
+    QueryWord,
+    term_hash,
+)
 from documents.search.question_language import language_of
 from documents.search.vectors import VectorFile, best_rows, normalised
-from documents.search.words import term_set
 
 DATABASE, VECTORS = "index.sqlite3", "vectors.f32"
 CANDIDATES = 50
@@ -250,6 +256,7 @@ class _Searches:
         self._words: list[list[QueryWord]] = [
             database.query_words(each.text, snapshot.total, common) for each in query.questions
         ]
+        self._terms = {term_hash(term): term for words in self._words for word in words for term in word.terms}
 
     def hits(self) -> list[Hit]:
         """Return the passages that fit best, at most as many as the query asks for."""
@@ -259,7 +266,7 @@ class _Searches:
         searches = [self._search(*each, searched) for each in zip(self._cosines, self._words, strict=True)]
         ranked: list[tuple[float, int, Hit, frozenset[str]]] = []
         for row, found in self._passages({row for each in searches for row in each.rows}):
-            terms: frozenset[str] = _terms_of(found) if self._query.word_weight else frozenset()
+            terms = frozenset(self._terms[each] for each in self._terms.keys() & found.term_hashes)
             fitness = max(each.fitness(row, terms, self._query) for each in searches if row in each.rows)
             hit = Hit(self._snapshot.files[found.ordinal], found.number, found.passage, self._score(row, terms))
             if hit.score >= self._query.threshold:
@@ -313,12 +320,8 @@ class _Searches:
         )
 
 
-def _terms_of(found: FoundPassage) -> frozenset[str]:
-    return term_set(" ".join((*found.passage.heading_path, found.passage.text)))
-
-
 def _share(words: Sequence[QueryWord], terms: frozenset[str]) -> float:
-    """Return the share of the words of a query, weighted by their rarity, that a passage with these terms has."""
+    """Return the share of a query's words, weighted by rarity, that a passage with these of the query's terms has."""
     weight = sum(each.weight for each in words)
     return sum(each.weight for each in words if each.terms & terms) / weight if weight else 0.0
 

@@ -53,11 +53,6 @@ def terms_of(text: str) -> list[str]:
     return [term for word in _WORD.findall(text) for term in _terms(word[:_MAX_WORD])]
 
 
-def term_set(text: str) -> frozenset[str]:
-    """Return the different terms of the words of a passage."""
-    return frozenset(term for word in set(_WORD.findall(text)) for term in _terms(word[:_MAX_WORD]))
-
-
 def query_terms(text: str) -> list[frozenset[str]]:
     """Return the terms of each of the first words of a query; forms of the same word are one.
 

@@ -102,8 +102,10 @@ async def search_stores(
 
     Raises:
         ModelNotFound, ModelUnavailable: An embedding model is not served, or the caller may not use it.
+        IndexNotReady, StoreUnavailable: A vector store can't be searched now; nothing is billed.
         GenerationError, AccountError, PublishError, Overloaded: As for a request of embeddings.
     """
+    await asyncio.gather(*map(gateway.searches.prepare, stores))  # before anything is billed
     vectors: dict[str, list[bytes]] = {}
     parts: list[UsagePart] = []
     weights = queries.ranking.hybrid_search or HybridWeights(embedding_weight=1.0, text_weight=1.0)

@@ -91,15 +91,28 @@ class VectorStoreSearches:
         """
         await self._stores.searched(store)
         async with self._using(store.id) as opened:
-            update = asyncio.create_task(self._update(store))
-            self._updates.add(update)
-            update.add_done_callback(self._updates.discard)
-            await asyncio.wait({update}, timeout=self._update_timeout)
-            if not update.done():
-                raise IndexNotReady("the index of the vector store is being built")
-            update.result()
+            await self._updated(store)
             async with self._turns.take(store.organisation):
                 return await asyncio.get_running_loop().run_in_executor(self._threads, opened.index.search, query)
+
+    async def prepare(self, store: VectorStore) -> None:
+        """Bring the index of a vector store up to date, so that a search right after it does not wait for it.
+
+        Raises:
+            IndexNotReady, StoreUnavailable, DocumentNotFound: as `search`.
+        """
+        async with self._using(store.id):
+            await self._updated(store)
+
+    async def _updated(self, store: VectorStore) -> None:
+        """Wait until the index, which the caller uses, is up to date; the update goes on if that takes too long."""
+        update = asyncio.create_task(self._update(store))
+        self._updates.add(update)
+        update.add_done_callback(self._updates.discard)
+        await asyncio.wait({update}, timeout=self._update_timeout)
+        if not update.done():
+            raise IndexNotReady("the index of the vector store is being built")
+        update.result()
 
     async def run(self) -> None:
         """Refresh the indexes at intervals until cancelled; a failure is logged, and the next round repeats it."""

@@ -49,11 +49,6 @@ def test_function_words_of_a_query_are_left_out_unless_it_has_no_others() -> Non
     assert query_terms("in May") == query_terms("May")
 
 
-def test_a_set_of_terms_has_all_terms_of_a_text() -> None:
-    text = "Umowa, umowy, umową: trzy formy umowy."
-    assert words.term_set(text) == set(terms_of(text))
-
-
 def test_a_query_is_read_until_it_has_enough_words(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: list[str] = []
 

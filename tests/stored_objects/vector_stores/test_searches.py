@@ -218,6 +218,8 @@ async def test_a_search_does_not_wait_long_for_an_index_that_is_being_built(plat
     await import_texts(platform, ["Kaucja"])
     with pytest.raises(IndexNotReady):
         await search(platform, searches, store)
+    with pytest.raises(IndexNotReady):
+        await searches.prepare(await platform.stores.find(Reader(store.owner), store.id))
     released.set()
     await searches.refresh()
     assert await search(platform, searches, store) == ["Kaucja"]

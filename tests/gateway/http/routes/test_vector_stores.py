@@ -15,6 +15,8 @@ from router.messages import ServiceClass
 from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.access import ORGANISATION, StoreScope
 from stored_objects.vector_stores.passages import BLOCK_PASSAGES
+from stored_objects.vector_stores.records import VectorStore
+from stored_objects.vector_stores.searches import IndexNotReady
 from tests.gateway.conftest import OTHER_KEY, SetStage, eventually
 from tests.gateway.http.routes.test_files import error_of
 from tests.gateway.vector_stores.library import CATS, DOGS, EMBEDDER, RENT, TOKENS_OF_A_TEXT, Library, library
@@ -57,6 +59,21 @@ async def test_imports_are_of_the_class_flex_and_searches_are_not_and_both_are_b
     await eventually(lambda: len(shelf.stage.receipts) == 2)
     assert [job.service_class for job in shelf.worker.jobs] == [ServiceClass.FLEX, ServiceClass.DEFAULT]
     assert [each.usage.prompt_tokens for each in shelf.stage.receipts] == [TOKENS_OF_A_TEXT] * 2
+
+
+async def test_a_search_whose_index_is_not_ready_embeds_nothing(
+    shelf: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await shelf.create(DOGS)
+
+    async def not_ready(store: VectorStore) -> None:
+        raise IndexNotReady("the index of the vector store is being built")
+
+    monkeypatch.setattr(shelf.stage.gateway.searches, "prepare", not_ready)
+    embedded = len(shelf.worker.jobs)
+    refused = await shelf.client.post(f"/v1/vector_stores/{store['id']}/search", json={"query": "pies"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "index_not_ready")
+    assert len(shelf.worker.jobs) == embedded
 
 
 async def test_the_same_content_is_embedded_once(shelf: Library) -> None:
