@@ -10,6 +10,12 @@ FLEX_RESERVE = 8
 FLEX_STEP_TOKENS = 128
 """Most tokens of a step of `flex` alone on a CPU: other sequences that arrive wait for the end of its current layer."""
 
+SHORT_FLEX_STEP_TOKENS = 16
+"""The same while sequences of other classes run or came lately. What follows the last layer can't be interrupted."""
+
+SHORT_FLEX_STEP_SECONDS = 10.0
+"""Seconds after the last sequence of another class for which steps of `flex` on a CPU stay short."""
+
 
 @dataclass(frozen=True)
 class EngineLimits:

@@ -2,12 +2,22 @@
 
 Deferred entries keep their blocks. Decodes are deferred for short prompts, at most every second time. Sequences of the
 service class `flex` are deferred for each prompt of another class; where decodes are deferred at all, because each row
-of a step takes time, they never share a step with sequences of another class.
+of a step takes time, they never share a step with sequences of another class, and their own steps are short while
+such sequences come.
 """
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
+
 from inference_worker.engine.batch import ScheduledSequence
+from inference_worker.engine.scheduling.limits import (
+    FLEX_STEP_TOKENS,
+    SHORT_FLEX_STEP_SECONDS,
+    SHORT_FLEX_STEP_TOKENS,
+)
 
 MAX_FLEX_DEFERRALS = 7
 """Number of steps in a row that sequences of the class `flex` can wait for, so that they never starve.
@@ -19,9 +29,12 @@ They are left out of so many steps or, in a step of their own, wait for so many 
 class PrefillPriority:
     """Priority of prompts in the steps of one engine, step after step."""
 
-    def __init__(self, short_prompts: range) -> None:
+    def __init__(self, short_prompts: range, clock: Callable[[], float] = time.monotonic) -> None:
         """`short_prompts`: the numbers of prompt tokens in a step for which decodes are deferred, or interrupted."""
         self._short_prompts = short_prompts
+        self._clock = clock
+        self._usual_at = -math.inf
+        """Time of the last step that had sequences of other classes than `flex`."""
         self._decode_deferred = False
         """Whether decodes were deferred in the step planned last, or interrupted within it."""
         self._flex_deferrals = 0
@@ -31,6 +44,13 @@ class PrefillPriority:
     def begin_step(self) -> None:
         """Begin to plan a step, which can't be interrupted before `kept` is called."""
         self._interruptible = False
+
+    def flex_budget(self, budget: int) -> int:
+        """Return how many of the `budget` tokens that a step has left it may have for sequences of the class `flex`."""
+        if not self._short_prompts:
+            return budget
+        is_alone = self._clock() - self._usual_at >= SHORT_FLEX_STEP_SECONDS
+        return min(budget, FLEX_STEP_TOKENS if is_alone else SHORT_FLEX_STEP_TOKENS)
 
     def kept(self, entries: list[ScheduledSequence]) -> list[ScheduledSequence]:
         """Return the entries of a step that stay in it. Those of the class `flex` are the last of `entries`."""
@@ -60,6 +80,8 @@ class PrefillPriority:
         """Return the entries whose turn it is: those of other classes, and those of the class `flex`."""
         flex = [entry for entry in entries if entry.sequence.flex]
         usual = entries[: len(entries) - len(flex)]
+        if usual:
+            self._usual_at = self._clock()
         if not (usual and flex and (self._short_prompts or any(map(_is_prompt, usual)))):
             self._flex_deferrals = 0
             return usual, flex

@@ -19,7 +19,7 @@ from collections.abc import Sequence as Rows
 from inference_worker.engine.batch import Batch, ScheduledSequence, StepResult
 from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.scheduling.counters import Counters, used_token_slots
-from inference_worker.engine.scheduling.limits import FLEX_RESERVE, FLEX_STEP_TOKENS, EngineLimits
+from inference_worker.engine.scheduling.limits import FLEX_RESERVE, EngineLimits
 from inference_worker.engine.scheduling.new_requests import rejection_reason, to_sequences
 from inference_worker.engine.scheduling.plan import Plan
 from inference_worker.engine.scheduling.prefill_priority import PrefillPriority
@@ -138,8 +138,7 @@ class Scheduler:
         self._priority.begin_step()
         self._plan_running(plan, flex=False)
         self._admit_usual(plan)
-        if self.limits.priority_prefill_tokens:
-            plan.budget = min(plan.budget, FLEX_STEP_TOKENS)
+        plan.budget = self._priority.flex_budget(plan.budget)
         self._plan_running(plan)
         while plan.budget and not (plan.blocks_lack or plan.gave_way) and self.waiting.only_flex and self._admit(plan):
             self._plan_running(plan)

@@ -7,6 +7,11 @@ from array import array
 import pytest
 
 from inference_worker.engine.batch import ScheduledSequence
+from inference_worker.engine.scheduling.limits import (
+    FLEX_STEP_TOKENS,
+    SHORT_FLEX_STEP_SECONDS,
+    SHORT_FLEX_STEP_TOKENS,
+)
 from inference_worker.engine.scheduling.prefill_priority import MAX_FLEX_DEFERRALS, PrefillPriority
 from inference_worker.engine.sequence import Sequence
 from router.messages import SamplingParams
@@ -38,6 +43,26 @@ def test_flex_has_steps_of_its_own_where_rows_take_time() -> None:
     priority = PrefillPriority(SHORT)
     kept = [priority.kept(entries) for _ in range(MAX_FLEX_DEFERRALS + 2)]
     assert kept == [entries[:1]] * MAX_FLEX_DEFERRALS + [entries[1:], entries[:1]]
+
+
+def test_steps_of_flex_are_short_while_others_come() -> None:
+    now = 50.0
+    priority = PrefillPriority(SHORT, clock=lambda: now)
+    assert priority.flex_budget(512) == FLEX_STEP_TOKENS
+    assert priority.flex_budget(3) == 3
+    priority.kept([prompt(5)])
+    assert priority.flex_budget(512) == SHORT_FLEX_STEP_TOKENS
+    now += SHORT_FLEX_STEP_SECONDS / 2
+    priority.kept([decode(flex=True)])
+    assert priority.flex_budget(512) == SHORT_FLEX_STEP_TOKENS
+    now += SHORT_FLEX_STEP_SECONDS / 2
+    assert priority.flex_budget(512) == FLEX_STEP_TOKENS
+
+
+def test_steps_of_flex_have_the_whole_budget_where_rows_take_little_time() -> None:
+    priority = PrefillPriority(range(0))
+    priority.kept([prompt(5)])
+    assert priority.flex_budget(512) == 512
 
 
 def test_prompts_of_flex_defer_decodes_of_flex() -> None:
