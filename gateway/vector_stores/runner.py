@@ -31,14 +31,13 @@ class ImportRunner(LeasedWorkRunner[VectorStoreFile]):
         above_share = {each for each, count in places.items() if count >= SHARE}
         full = {each for each, count in places.items() if count >= MOST_OF_ONE}
         imports, runner = self._context.gateway.imports, self._context.runner
-        if self._served and (file := await imports.claim(runner, self._served | above_share)) is not None:
-            self._served.add(file.organisation)
-            return file
-        file = await imports.claim(runner, above_share)
-        if file is None and above_share != full:
-            file = await imports.claim(runner, full)
-        self._served = set() if file is None else {file.organisation}
-        return file
+        orders = (self._served | above_share, above_share, full)
+        for passed_over in dict.fromkeys(map(frozenset, orders)):
+            if (file := await imports.claim(runner, passed_over)) is not None:
+                self._served.add(file.organisation)
+                return file
+            self._served = set()
+        return None
 
     async def _perform(self, work: VectorStoreFile) -> None:
         await FileImport(self._context, work).run()
