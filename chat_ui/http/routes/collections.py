@@ -50,8 +50,8 @@ from stored_objects.vector_stores.records import FileCounts, FileState, PageQuer
 
 router = APIRouter(prefix="/collections")
 
-SHOWN = 100
-"""Most collections that the list has."""
+COLLECTIONS_SHOWN = 100
+"""Collections of a page of the list."""
 FILES_SHOWN = 100
 """Files of a page of a collection's files."""
 RESULTS = 10
@@ -87,6 +87,13 @@ class NewFile(QueryParameters):
     name: Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 
 
+class CollectionPage(QueryParameters):
+    """Query parameters of a page of collections."""
+
+    after: Annotated[str, Field(max_length=100)] | None = None
+    """Id of the collection that the page follows."""
+
+
 class FilePage(QueryParameters):
     """Query parameters of a page of files."""
 
@@ -109,11 +116,15 @@ SearchJson = Annotated[SearchBody, Depends(body_of(SearchBody))]
 
 
 @router.get("", response_model=CollectionList)
-async def list_collections(request: Request, caller: Caller) -> Response:
-    """Return the newest collections (`GET /api/collections`)."""
+async def list_collections(request: Request, caller: Caller, query: Annotated[CollectionPage, Query()]) -> Response:
+    """Return a page of the collections, the newest first (`GET /api/collections`)."""
     principal, services = await principal_of(request, caller), services_of(request)
-    page = await services.vector_stores.page(Reader.of(principal), PageQuery(SHOWN))
-    return schema_response(CollectionList(collections=await _shown(services, principal, page.items)))
+    try:
+        page = await services.vector_stores.page(Reader.of(principal), PageQuery(COLLECTIONS_SHOWN), after=query.after)
+    except DocumentNotFound as error:
+        raise InvalidField("after", "There is no such collection.") from error
+    shown = await _shown(services, principal, page.items)
+    return schema_response(CollectionList(collections=shown, has_more=page.has_more))
 
 
 @router.post("", response_model=Collection, status_code=201)

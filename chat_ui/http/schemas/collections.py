@@ -32,9 +32,10 @@ class Collection(Schema):
 
 
 class CollectionList(Schema):
-    """The newest collections that the person may read."""
+    """A page of the collections that the person may read, the newest first."""
 
     collections: list[Collection]
+    has_more: bool
 
 
 class PersonReader(Schema):

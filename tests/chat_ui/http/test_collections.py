@@ -139,6 +139,21 @@ async def test_a_collection_is_renamed(scene: Scene) -> None:
         await ada.call("PATCH", f"/collections/{id}", {"name": name}, status=400)
 
 
+async def test_collections_are_listed_in_pages(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "COLLECTIONS_SHOWN", 2)
+    ada, bob = await scene.person(name="ada"), await scene.person(name="bob")
+    ids = [await create(ada) for _ in range(3)]
+    others = await create(bob)
+    first = await ada.call("GET", "/collections")
+    listed = [each["id"] for each in first["collections"]]
+    assert first["has_more"] is True
+    rest = await ada.call("GET", f"/collections?after={listed[-1]}")
+    assert sorted([*listed, *(each["id"] for each in rest["collections"])]) == sorted(ids)
+    assert rest["has_more"] is False
+    for id in (others, "vs_none"):
+        await ada.call("GET", f"/collections?after={id}", status=400)
+
+
 async def test_an_upload_to_a_collection_that_is_deleted_meanwhile_leaves_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -521,7 +521,7 @@ export interface paths {
         };
         /**
          * List Collections
-         * @description Return the newest collections (`GET /api/collections`).
+         * @description Return a page of the collections, the newest first (`GET /api/collections`).
          */
         readonly get: operations["list_collections_api_collections_get"];
         readonly put?: never;
@@ -2055,11 +2055,13 @@ export interface components {
         };
         /**
          * CollectionList
-         * @description The newest collections that the person may read.
+         * @description A page of the collections that the person may read, the newest first.
          */
         readonly CollectionList: {
             /** Collections */
             readonly collections: readonly components["schemas"]["Collection"][];
+            /** Has More */
+            readonly has_more: boolean;
         };
         /**
          * CollectionReaders
@@ -5373,7 +5375,10 @@ export interface operations {
     };
     readonly list_collections_api_collections_get: {
         readonly parameters: {
-            readonly query?: never;
+            readonly query?: {
+                /** @description Id of the collection that the page follows. */
+                readonly after?: string | null;
+            };
             readonly header?: never;
             readonly path?: never;
             readonly cookie?: never;

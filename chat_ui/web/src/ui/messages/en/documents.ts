@@ -44,6 +44,7 @@ export const documents = {
   filesOpen: (text: string, count: number) => `${files(text, count)} being read`,
   filesFailed: (text: string, count: number) => `${files(text, count)} could not be read`,
   filesFailedOnly: "Only files that could not be read",
+  collectionsMore: "Show more collections",
   filesMore: "Show more files",
   filesPerMinute: (text: string) => `${text} per minute`,
   noFiles: "There are no files here",

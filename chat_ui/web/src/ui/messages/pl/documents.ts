@@ -53,6 +53,7 @@ export const documents: typeof english = {
   filesOpen: (text, count) => `w odczycie: ${files(text, count)}`,
   filesFailed: (text, count) => `nie odczytano: ${files(text, count)}`,
   filesFailedOnly: "Tylko pliki, których nie odczytano",
+  collectionsMore: "Pokaż więcej kolekcji",
   filesMore: "Pokaż więcej plików",
   filesPerMinute: (text) => `${text} na minutę`,
   noFiles: "Nie ma tu plików",
