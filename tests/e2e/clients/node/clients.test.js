@@ -3,8 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { generateText, Output, streamText, tool } from "ai";
+import { generateText, Output, stepCountIs, streamText, tool } from "ai";
 import OpenAI, { APIUserAbortError, AuthenticationError, NotFoundError } from "openai";
 import { zodResponseFormat } from "openai/helpers/zod";
 import { z } from "zod";
@@ -160,4 +161,40 @@ test("openai: parse", async () => {
     response_format: zodResponseFormat(city, "city"),
   });
   city.parse(answer.choices[0].message.parsed);
+});
+
+// --- @ai-sdk/openai: the Responses API
+
+const responses = { ...settings, model: createOpenAI({ baseURL, apiKey }).responses(model) };
+
+test("ai responses: generateText and streamText", async () => {
+  const whole = await generateText({ ...responses, prompt: ask });
+  assert.match(whole.text, /Paris/);
+  assert.equal(whole.finishReason, "stop");
+  const failures = [];
+  const stream = streamText({ ...responses, prompt: ask, onError: ({ error }) => failures.push(error) });
+  assert.equal(await stream.text, whole.text);
+  assert.deepEqual(failures, []);
+  assert.equal((await stream.usage).outputTokens, whole.usage.outputTokens);
+  assert.deepEqual(await stream.warnings, []);
+});
+
+test("ai responses: a tool whose output is answered in a second step", async () => {
+  const execute = () => "It is sunny.";
+  const weather = tool({ description: "The weather of a city", inputSchema: city, execute });
+  const prepareStep = ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? "required" : "none" });
+  const asked = { ...responses, prompt: ask, maxOutputTokens: 100, tools: { weather }, prepareStep, stopWhen: stepCountIs(2) };
+  for (const { steps } of [await generateText(asked), { steps: await streamText(asked).steps }]) {
+    assert.deepEqual(steps.map((step) => step.finishReason), ["tool-calls", "stop"]);
+    city.parse(steps[0].toolCalls[0].input);
+    assert.equal(steps[0].toolResults[0].output, "It is sunny.");
+    assert.ok(steps[1].text);
+  }
+});
+
+test("ai responses: an object of a schema, whole and streamed", async () => {
+  const asked = { ...responses, prompt: ask, maxOutputTokens: 100, output: Output.object({ schema: city }) };
+  const { output } = await generateText(asked);
+  city.parse(output);
+  assert.deepEqual(await streamText(asked).output, output);
 });
