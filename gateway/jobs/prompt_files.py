@@ -12,7 +12,7 @@ import binascii
 import codecs
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 import structlog
@@ -30,7 +30,7 @@ from documents.errors import (
 from documents.parsing.parser import DocumentParser
 from gateway.errors import InvalidRequest, ScopeMissing
 from gateway.openai.chat_completions import ChatCompletionRequest
-from gateway.openai.messages import FileContent, Message, UserMessage, UserPart
+from gateway.openai.messages import FileContent, Message, UserPart, user_parts
 from runtime.sandbox.limits import WorkLimits
 from stored_objects.errors import BlobNotFound
 from stored_objects.files.files import ProjectFiles, clean_name
@@ -96,7 +96,7 @@ class PromptFiles:
         files = [
             (f"messages[{index}].content[{place}].file", file)
             for index, message in enumerate(body.messages)
-            for place, part in enumerate(_parts(message))
+            for place, part in enumerate(user_parts(message))
             if (file := _file_of(part)) is not None
         ]
         if not files:
@@ -175,18 +175,13 @@ def files_owner(caller: Principal) -> ObjectOwner:
     return ObjectOwner.of_project(caller.tenant, caller.project)
 
 
-def _parts(message: Message) -> Sequence[UserPart]:
-    """Return the parts of a message that can be files: those of a user's message."""
-    return () if not isinstance(message, UserMessage) or isinstance(message.content, str) else message.content
-
-
 def _file_of(part: UserPart) -> FileContent | None:
     return part.file if part.type == "file" else None
 
 
 def _with_texts(message: Message, texts: Iterator[str]) -> Message:
     """Return a message with the next ones of `texts` in place of its files."""
-    parts = _parts(message)
+    parts = user_parts(message)
     if all(_file_of(part) is None for part in parts):
         return message
     read = [part if _file_of(part) is None else UserPart(type="text", text=next(texts)) for part in parts]

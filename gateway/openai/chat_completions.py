@@ -87,9 +87,9 @@ class ChatCompletionRequest(SamplingRequest):
     }
 
     messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)]
-    """The conversation. Content is a string or text parts for every role, and in users' messages images, at most 16,
-    for models whose `input_modalities` have `image`, and files with text, at most 16; `developer` becomes `system`
-    where the model's template has no such role."""
+    """The conversation. Content is a string or text parts for every role, and in users' and tools' messages images, at
+    most 16, for models whose `input_modalities` have `image`, and files with text, at most 16; `developer` becomes
+    `system` where the model's template has no such role."""
     max_completion_tokens: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
     """Maximum number of tokens to generate; takes precedence over `max_tokens`, its deprecated name. Without either,
     the operator's limit or the rest of the context applies, whichever is less."""

@@ -79,12 +79,12 @@ ended ones in `choices[0].message.steps`. `usage.parts` lists what they used, `{
 "completion_tokens"}` and, if any, `cached_tokens` and `units` (images by size, `call`); the other fields of `usage`
 count the answer alone. Steps of earlier turns that a client sends back are ignored.
 
-**Images** in users' messages are read by models whose `input_modalities` in `/v1/models` have `image`; others answer
-400. `image_url.url` is a data URL in base64, an image's address of this platform or the id of a file of the project;
-nothing is fetched from other addresses ([prompt-images.md](prompt-images.md)).
+**Images** in users' and tools' messages are read by models whose `input_modalities` in `/v1/models` have `image`;
+others answer 400. `image_url.url` is a data URL in base64, an image's address of this platform or the id of a file of
+the project; nothing is fetched from other addresses ([prompt-images.md](prompt-images.md)).
 
 **Files** and uploads in parts are described in [files.md](files.md); the form of `POST /v1/files` has the file in its
-field `file`. Text files can be parts of users' messages (`file`, in responses `input_file`)
+field `file`. Text files can be parts of users' and tools' messages (`file`, in responses `input_file`)
 ([files.md](files.md#files-in-prompts)).
 
 **Vector stores** and the tool `file_search` are described in [documents.md](documents.md).

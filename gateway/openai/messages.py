@@ -48,7 +48,7 @@ def _check_text_part(part: ContentPart) -> None:
         raise PydanticCustomError("unsupported_parameter", "content parts of this type are not supported")
     if part.type in ("image_url", "file"):
         raise PydanticCustomError(
-            "unsupported_parameter", "only messages with the role 'user' can have images or files"
+            "unsupported_parameter", "only messages with the roles 'user' and 'tool' can have images or files"
         )
     if part.type not in ("text", "refusal"):
         raise PydanticCustomError("invalid_value", "the type of a content part must be 'text'")
@@ -83,7 +83,7 @@ class FileContent(ApiModel):
 
 
 class UserPart(ContentPart):
-    """A part of a user's message: text, an image or a file."""
+    """A part of a user's or tool's message: text, an image or a file."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -112,6 +112,7 @@ class UserPart(ContentPart):
 
 
 Content = str | Annotated[list[ContentPart], Field(min_length=1, max_length=MAX_PARTS)]
+UserContent = str | Annotated[list[UserPart], Field(min_length=1, max_length=MAX_PARTS)]
 
 
 class FunctionCall(ApiModel):
@@ -141,7 +142,7 @@ class UserMessage(ApiModel):
     """A user's message."""
 
     role: Literal["user"]
-    content: str | Annotated[list[UserPart], Field(min_length=1, max_length=MAX_PARTS)]
+    content: UserContent
     name: Name | None = None
 
 
@@ -170,10 +171,10 @@ class AssistantMessage(ApiModel):
 
 
 class ToolMessage(ApiModel):
-    """The result of a tool call."""
+    """The result of a tool call. Images and files in it are an extension of chat completions."""
 
     role: Literal["tool"]
-    content: Content
+    content: UserContent
     tool_call_id: Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
@@ -197,21 +198,27 @@ def text_of(content: str | Sequence[ContentPart] | None) -> str | None:
     return "\n".join(part.plain for part in content if part.type != "image_url")
 
 
+def user_parts(message: Message) -> Sequence[UserPart]:
+    """Return the parts of a message that can be images and files: those of a user's or tool's message."""
+    if not isinstance(message, UserMessage | ToolMessage) or isinstance(message.content, str):
+        return ()
+    return message.content
+
+
 def image_urls(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
     """Yield the images of a conversation in order: the path of the request field, for errors, and the URL."""
     for number, message in enumerate(messages):
-        if isinstance(message, UserMessage) and not isinstance(message.content, str):
-            for place, part in enumerate(message.content):
-                if part.type == "image_url" and part.image_url is not None:
-                    yield f"messages[{number}].content[{place}].image_url", part.image_url.url
+        for place, part in enumerate(user_parts(message)):
+            if part.type == "image_url" and part.image_url is not None:
+                yield f"messages[{number}].content[{place}].image_url", part.image_url.url
 
 
 def _content_to_wire(message: Message) -> str | list[dict[str, Any]]:
     """Return a message's content: a string, or with images the parts in order, neighbouring texts joined."""
-    if not isinstance(message, UserMessage) or isinstance(message.content, str) or not any(image_urls([message])):
+    if not any(image_urls([message])):
         return text_of(message.content) or ""
     parts: list[dict[str, Any]] = []
-    for part in message.content:
+    for part in user_parts(message):
         if part.type == "image_url":
             parts.append({"type": "image"})
         elif parts and parts[-1]["type"] == "text":

@@ -106,7 +106,7 @@ class CustomToolCallItem(ApiModel):
 
 
 class CallOutputItem(ApiModel):
-    """The output of a function or a custom tool: a string or text parts."""
+    """The output of a function or a custom tool: a string, or parts that are texts, images and files."""
 
     type: Literal["function_call_output", "custom_tool_call_output"]
     id: ItemId | None = None
@@ -115,9 +115,11 @@ class CallOutputItem(ApiModel):
     status: ItemStatus | None = None
 
     @model_validator(mode="after")
-    def _is_text(self) -> Self:
-        if not isinstance(self.output, str) and any(part.type != "input_text" for part in self.output):
-            raise PydanticCustomError("unsupported_parameter", "outputs of tools are text: 'input_text' parts only")
+    def _has_inputs(self) -> Self:
+        kinds = set() if isinstance(self.output, str) else {part.type for part in self.output}
+        if not kinds <= {"input_text", "input_image", "input_file"}:
+            message = "outputs of tools have 'input_text', 'input_image' and 'input_file' parts only"
+            raise PydanticCustomError("unsupported_parameter", message)
         return self
 
 

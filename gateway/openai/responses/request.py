@@ -111,8 +111,9 @@ class ContextFields(RequestBody):
     """Name of the model, as `/v1/models` lists it."""
     input: str | InputItems | None = None
     """A user's message, or items: messages with `input_text`, `input_image` and `input_file` (as chat completions read
-    images and files) and `output_text`, `function_call`, `custom_tool_call` and their outputs, `reasoning`,
-    `file_search_call`, `compaction`, and `item_reference` to items of stored responses. Other items are refused."""
+    images and files) and `output_text`, `function_call`, `custom_tool_call` and their outputs (texts, images and
+    files), `reasoning`, `file_search_call`, `compaction`, and `item_reference` to items of stored responses. Other
+    items are refused."""
     instructions: Annotated[str, StringConstraints(max_length=4_194_304)] | None = None
     """A system message before the input; it is not carried over to responses that continue this one."""
     previous_response_id: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None

@@ -118,7 +118,7 @@ def _messages(instructions: str | None, items: Sequence[InputItem]) -> list[dict
                 arguments = json.dumps({CUSTOM_INPUT: item.input}, ensure_ascii=False)
                 _add_call(messages, item.call_id, item.name, arguments)
             case CallOutputItem():
-                messages.append({"role": "tool", "tool_call_id": item.call_id, "content": _text(item.output)})
+                messages.append({"role": "tool", "tool_call_id": item.call_id, "content": _content(item.output)})
             case ItemReference():
                 raise _invalid("it refers to an item that is not stored")
     for message in messages:

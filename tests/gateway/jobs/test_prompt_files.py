@@ -95,6 +95,20 @@ async def test_files_of_the_project_are_read_by_their_ids_in_order() -> None:
     assert text == "\n".join([*(f'<file name="{name}">\n{of}\n</file>' for name, of in names), "Summarise."])
 
 
+async def test_a_tools_output_has_files() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
+    part = {"type": "file", "file": {"file_data": encoded(b"4"), "filename": "a.txt"}}
+    messages = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "See"}, part]},
+    ]
+    with closing(DocumentParser(PARSER_LIMITS)) as parser:
+        body = ChatCompletionRequest.parse({"model": "m", "messages": messages})
+        read = await PromptFiles(ProjectFiles(stored_objects()), parser).inlined(CALLER, body)
+    assert to_wire(read.messages[2])["content"] == 'See\n<file name="a.txt">\n4\n</file>'
+
+
 @pytest.mark.parametrize("owner", [ObjectOwner.of_project("tenant-2", "project-1"), ObjectOwner("tenant-1", "key-1")])
 async def test_files_of_other_projects_are_not_found(owner: ObjectOwner) -> None:
     read = Reader()

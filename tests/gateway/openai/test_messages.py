@@ -60,11 +60,22 @@ def test_images_keep_their_places_between_the_texts() -> None:
     ]
 
 
-@pytest.mark.parametrize("fields", [{"role": "system"}, {"role": "assistant"}, {"role": "tool", "tool_call_id": "1"}])
-def test_only_users_messages_have_images_and_files(fields: dict[str, str]) -> None:
+@pytest.mark.parametrize("role", ["system", "assistant"])
+def test_only_users_and_tools_messages_have_images_and_files(role: str) -> None:
     for part in (IMAGE, {"type": "file", "file": {"file_id": "file-1"}}):
-        with pytest.raises(ValidationError, match="role 'user'"):
-            read(content=[part], **fields)
+        with pytest.raises(ValidationError, match="roles 'user' and 'tool'"):
+            read(role=role, content=[part])
+
+
+def test_an_image_of_a_tools_output_keeps_its_place() -> None:
+    message = read(role="tool", tool_call_id="1", content=[{"type": "text", "text": "a"}, IMAGE])
+    assert to_wire(message) == {
+        "role": "tool",
+        "tool_call_id": "1",
+        "content": [{"type": "text", "text": "a"}, {"type": "image"}],
+    }
+    (only,) = image_urls([read(role="user", content="x"), message])
+    assert only[0] == "messages[1].content[1].image_url"
 
 
 def test_an_assistants_message_is_not_empty() -> None:

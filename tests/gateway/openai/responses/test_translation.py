@@ -73,7 +73,23 @@ def test_calls_and_text_of_a_turn_are_one_message() -> None:
     assert (assistant["content"], assistant["reasoning_content"]) == ("hm", "so")
     assert [call["function"]["name"] for call in assistant["tool_calls"]] == ["f", "f", "g"]
     assert assistant["tool_calls"][2]["function"]["arguments"] == '{"input": "say \\"żółw\\""}'
-    assert [(each["tool_call_id"], each["content"]) for each in results] == [("a", "4"), ("b", "4"), ("c", "5")]
+    assert [(each["tool_call_id"], each["content"]) for each in results] == [
+        ("a", [{"type": "text", "text": "4"}]),
+        ("b", [{"type": "text", "text": "4"}]),
+        ("c", "5"),
+    ]
+
+
+def test_outputs_of_tools_have_images_and_files() -> None:
+    parts = [{"type": "input_image", "file_id": "file-1"}, {"type": "input_file", "file_id": "file-2"}]
+    *_, output = messages([CALL, {**OUTPUT, "output": [*OUTPUT["output"], *parts]}])
+    assert output["content"] == [
+        {"type": "text", "text": "4"},
+        {"type": "image_url", "image_url": {"url": "file-1"}},
+        {"type": "file", "file": {"file_id": "file-2"}},
+    ]
+    with pytest.raises(InvalidRequest, match="outputs of tools have 'input_text', 'input_image'"):
+        chat([CALL, {**OUTPUT, "output": [{"type": "refusal", "refusal": "No."}]}])
 
 
 def test_options_have_their_chat_names() -> None:
