@@ -2,10 +2,10 @@
 
 A receipt states the usage that the client received: the whole usage of a finished job; of any other job the prompt and
 the delivered tokens, or nothing if no token was delivered (docs/design/reliability-contract.md#I4); and of each job
-what its delivered steps used, by model. A response that is not streamed and fails costs nothing, unless the client
-disconnected. The end of an answer is delivered after its receipts are confirmed, so that it is billed even if the
-gateway dies (docs/design/money.md#settlement). Receipts of a request with an idempotency key are withheld until its
-answer is stored (`keyed_billing.py`).
+what its delivered steps used, by model. A response that is not streamed and fails costs nothing, unless a client that
+waited for it disconnected. The end of an answer is delivered after its receipts are confirmed, so that it is billed
+even if the gateway dies (docs/design/money.md#settlement). Receipts of a request with an idempotency key are withheld
+until its answer is stored (`keyed_billing.py`).
 """
 
 from __future__ import annotations
@@ -295,7 +295,9 @@ class RequestBilling:
         if void := [job.hold.job for job in self._jobs if not job.queued]:
             self._port.void(void)
         failed = any(job.finished is None for job in self._jobs)
-        pays = self._streamed or not failed or isinstance(error, ClientDisconnected)
+        # A line or passage that its gateway abandons is requested again by the one that has the lease now.
+        left = isinstance(error, ClientDisconnected) and not self._principal.in_background
+        pays = self._streamed or not failed or left
         self.receipts = [self._receipt(job, error, pays=pays) for job in self._jobs if job.queued]
         if self._keyed is None:
             self.submit()

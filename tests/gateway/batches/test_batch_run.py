@@ -14,10 +14,10 @@ import pytest
 from auth_billing.access.principal import Principal
 from gateway.batches.input_lines import MAX_FAILURES
 from router.bus import Bus
-from router.messages import ServiceClass
+from router.messages import ServiceClass, Usage
 from router.transport.memory import MemoryTransport
 from stored_objects.project_documents.batches import Batch, BatchProgress, BatchState
-from tests.fakes.scripted_worker import ScriptedWorker, count, embed
+from tests.fakes.scripted_worker import ScriptedWorker, count, embed, start_and_wait
 from tests.gateway.conftest import MODEL, SetStage, Stage, eventually
 from tests.gateway.http.routes.test_batches import batches_of, create, ended, jsonl, line, results, upload
 
@@ -96,6 +96,15 @@ async def test_lines_that_were_answered_but_not_stored_are_replayed(set_stage: S
         key: each["response"]["body"] for key, each in before.items()
     }
     await eventually(lambda: len(stage.receipts) == 4)
+
+
+async def test_a_line_that_a_gateway_abandons_costs_nothing(set_stage: SetStage) -> None:
+    stage = await set_stage(start_and_wait)
+    await create(stage, [line(1)])
+    await eventually(lambda: any(each.unsaved_usage() for each in stage.gateway.billing._requests))
+    await stage.gateway.idempotent.close()  # as at a shutdown
+    await eventually(lambda: bool(stage.receipts))
+    assert stage.receipts[0].usage == Usage(prompt_tokens=0)
 
 
 async def test_lines_whose_results_are_stored_are_not_requested(set_stage: SetStage) -> None:

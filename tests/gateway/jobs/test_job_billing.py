@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import uuid
 from collections.abc import Collection, Iterable, Sequence
@@ -430,6 +431,18 @@ def test_the_answers_tokens_are_those_that_steps_have_shown_until_it_has_more(an
         billing.take(0, Delta(job_id="job-1", attempt_id="a", start=2, token_ids=[1] * answered, text="x"))
     billing.close(ClientDisconnected())
     assert port.receipts[0].usage == Usage(prompt_tokens=7, completion_tokens=billed)
+
+
+@pytest.mark.parametrize("in_background", [False, True])
+def test_an_answer_that_is_abandoned_costs_nothing_if_no_client_waited_for_it(in_background: bool) -> None:
+    port = RecordingPort()
+    billing = RequestBilling(port, dataclasses.replace(PAYER, in_background=in_background), [HOLD], streamed=False)
+    asyncio.run(billing.reserve())
+    billing.queued(0)
+    billing.take(0, Started(job_id="job-1", attempt_id="a", worker_id="w", prompt_tokens=7))
+    billing.take(0, Delta(job_id="job-1", attempt_id="a", start=0, token_ids=[1, 2], text="x"))
+    billing.close(ClientDisconnected())
+    assert port.receipts[0].usage == (NOTHING if in_background else Usage(prompt_tokens=7, completion_tokens=2))
 
 
 @pytest.mark.parametrize(("streamed", "finishes"), [(True, False), (False, False), (True, True)])
