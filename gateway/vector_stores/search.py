@@ -105,11 +105,11 @@ async def search_stores(
         IndexNotReady, StoreUnavailable: A vector store can't be searched now; nothing is billed.
         GenerationError, AccountError, PublishError, Overloaded: As for a request of embeddings.
     """
-    await asyncio.gather(*map(gateway.searches.prepare, stores))  # before anything is billed
     vectors: dict[str, list[bytes]] = {}
     parts: list[UsagePart] = []
     weights = queries.ranking.hybrid_search or HybridWeights(embedding_weight=1.0, text_weight=1.0)
     if weights.embedding_weight:
+        await asyncio.gather(*map(gateway.searches.prepare, stores))  # before anything is billed
         for embedder in dict.fromkeys(each.embedder for each in stores):
             vectors[embedder], part = await _embedded(gateway, caller, embedder, queries.texts, submit)
             parts.append(part)
