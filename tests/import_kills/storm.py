@@ -114,14 +114,9 @@ async def storm(plan: Plan, say: Say, keep: Path) -> Outcome:
         store = (await clients[0].vector_stores.create(name="notes")).id
         began = time.monotonic()
         for victim, pause in islice(_victims(plan.seed, stack), plan.kills):
-            before = await _blocks(stack)
-            await _attach(outcome, clients, store)
             async with asyncio.timeout(PATIENCE):
-                while await _blocks(stack) == before or not all(map(stack.is_ready, [victim, *stack.workers])):
-                    await asyncio.sleep(0.1)
-            await asyncio.sleep(pause * plan.pause)
-            if not (unfinished := await _unfinished(stack)):
-                outcome.broken.append(f"nothing was imported when {victim} was to be killed")
+                while not (unfinished := await _interrupted(outcome, stack, clients, store, victim, pause * plan.pause)):
+                    say(f"  {victim} is not killed yet: all files are imported")
             kill_group(stack.record(victim).pid)
             outcome.killed[victim] += 1
             outcome.seconds = time.monotonic() - began
@@ -148,6 +143,20 @@ def _victims(seed: int, stack: Stack) -> Iterator[tuple[str, float]]:
         draw.shuffle(kinds)
         for kind in kinds:
             yield kind, draw.random()
+
+
+async def _interrupted(
+    outcome: Outcome, stack: Stack, clients: Sequence[openai.AsyncOpenAI], store: str, victim: str, pause: float
+) -> int:
+    """Attach files and return how many are not imported `pause` seconds after their import began."""
+    while not all(stack.process(name) and stack.is_ready(name) for name in [victim, *stack.workers]):
+        await asyncio.sleep(0.1)
+    before = await _blocks(stack)
+    await _attach(outcome, clients, store)
+    while await _blocks(stack) == before:
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(pause)
+    return await _unfinished(stack)
 
 
 @asynccontextmanager
