@@ -84,11 +84,17 @@ async def _measure_system(
 
 
 async def measure_load(
-    target: Target, cpu: CpuSeconds, rate: float | None, seconds: float, quantiles: Sequence[int] = (50, 90, 99)
+    target: Target,
+    cpu: CpuSeconds,
+    rate: float | None,
+    seconds: float,
+    quantiles: Sequence[int] = (50, 90, 99),
+    seed: int = 1,
 ) -> Row:
     """Load a target for `seconds` at `rate` requests/s, or in a closed loop (`None`); return its result row.
 
     The row has these `quantiles` of TTFT and of whole requests, and the CPU time per request of each process.
+    `seed` draws the arrivals.
     """
     client = Client(target)
     await client.open_connections(CLIENTS)
@@ -96,7 +102,7 @@ async def measure_load(
     if rate is None:
         await client.closed_loop(CLIENTS, seconds)
     else:
-        await client.open_loop(rate, seconds)
+        await client.open_loop(rate, seconds, seed=seed)
     row, own = _summary(client.exchanges, seconds, quantiles), time.process_time() - own
     used = {name: total - before[name] for name, total in cpu().items()} | {"client": own}
     used["others"] = max(0.0, _busy_seconds() - busy - sum(used.values()))  # the kernel and other processes

@@ -1,8 +1,8 @@
 """`python -m benchmarks.responses`: measures what `/v1/responses` costs beyond `/v1/chat/completions`.
 
-The whole platform runs around an engine that only counts. Requests with the same prompt, streamed and not, stored and
-not, arrive at random (Poisson, the same arrivals for each kind) in turns; each round measures every kind, every second
-round in the opposite order. Everything shares this machine's cores. Writes `responses.json`.
+The whole platform runs around an engine that only counts. Requests of both APIs with the same prompt arrive at the same
+time (Poisson, half of the rate each), so that both meet the same state of the machine; each round measures streamed and
+whole answers, stored and not. Everything shares this machine's cores. Writes `responses.json`.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ SETTLING_SECONDS = 2.0
 WRITES = ("insert", "update", "delete")
 """Counters of the store's write commands."""
 COLUMNS = ("requests", "failed", *(f"{time}_p{q}_ms" for time in ("ttft", "e2e") for q in QUANTILES))
-PROCESSES = {"gateway-1_cpu_ms": "gateway_cpu_ms", "store_cpu_ms": "store_cpu_ms"}
-"""Columns of processes' CPU time per request in the rows of a load, and in the result."""
-Kind = tuple[bool, bool, str]
-"""Whether requests are streamed, whether their answers are stored, and their API."""
-KINDS: Sequence[Kind] = tuple(itertools.product((True, False), (False, True), (CHAT, RESPONSES)))
+Answer = tuple[bool, bool]
+"""Whether answers are streamed, and whether they are stored."""
+ANSWERS: Sequence[Answer] = tuple(itertools.product((True, False), (False, True)))
+APIS = (CHAT, RESPONSES)
 
 
 @dataclass
-class KindTarget(Target):
-    """The server, key and request of a load of one kind of requests."""
+class ApiTarget(Target):
+    """The server, key and request of a load of one API with answers of one kind."""
 
-    kind: Kind = KINDS[0]
+    api: str = CHAT
+    answer: Answer = ANSWERS[0]
 
     @property
     def path(self) -> str:
-        """Path of the URL of the kind's API."""
-        return super().path if self.kind[2] == CHAT else "/v1/responses"
+        """Path of the API's URL."""
+        return super().path if self.api == CHAT else "/v1/responses"
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a request of this kind, besides the model."""
-        streamed, stored, api = self.kind
-        if api == RESPONSES:
+        streamed, stored = self.answer
+        if self.api == RESPONSES:
             own: dict[str, Any] = {"input": PROMPT, "max_output_tokens": self.max_tokens}
         else:
             own = super().fields()
@@ -65,28 +65,39 @@ class KindTarget(Target):
 
 
 async def measure(platform: Platform, rate: float, seconds: float, rounds: int) -> list[Row]:
-    """Measure every kind of requests at `rate` per second for `seconds` in each round; return the rounds' medians."""
+    """Measure both APIs at `rate` per second for `seconds`, each kind of answers in each round; return the medians."""
     store: MongoClient[dict[str, Any]] = MongoClient(platform.store_url)
     try:
-        for kind in KINDS:  # code is loaded, connections are open, the key is known
-            await measure_load(_target(platform, kind), platform.cpu_seconds, rate, 2.0)
+        for answer in ANSWERS:  # code is loaded, connections are open, the key is known
+            await _load_both(platform, answer, rate, 2.0)
         repeats = []
-        for number in range(rounds):
-            rows: dict[Kind, Row] = {}
-            for kind in KINDS if number % 2 == 0 else KINDS[::-1]:
+        for _ in range(rounds):
+            loads: dict[Answer, list[Row]] = {}
+            for answer in ANSWERS:
                 await asyncio.sleep(SETTLING_SECONDS)
                 before = await _writes(store)
-                load = await measure_load(_target(platform, kind), platform.cpu_seconds, rate, seconds, QUANTILES)
+                loads[answer] = await _load_both(platform, answer, rate, seconds)
                 await asyncio.sleep(SETTLING_SECONDS)
-                rows[kind] = _row(kind, load, await _writes(store) - before)
-            repeats.append(compared(rows))
+                writes = await _writes(store) - before
+                requests = sum(cast(int, load["requests"]) for load in loads[answer])
+                for load in loads[answer]:
+                    load["store_writes"] = writes / max(1, requests)
+            repeats.append(compared(loads))
     finally:
         store.close()
     return medians(repeats)
 
 
-def _target(platform: Platform, kind: Kind) -> Target:
-    return KindTarget(HOST, platform.port, platform.key, platform_stack.MODEL, kind=kind)
+async def _load_both(platform: Platform, answer: Answer, rate: float, seconds: float) -> list[Row]:
+    """Load both APIs at once, each at half of the rate; return the row of each of `APIS`."""
+    targets = [
+        ApiTarget(HOST, platform.port, platform.key, platform_stack.MODEL, api=api, answer=answer) for api in APIS
+    ]
+    loads = [
+        measure_load(target, platform.cpu_seconds, rate / len(APIS), seconds, QUANTILES, seed)
+        for seed, target in enumerate(targets, 1)
+    ]
+    return await asyncio.gather(*loads)
 
 
 async def _writes(store: MongoClient[dict[str, Any]]) -> int:
@@ -95,27 +106,22 @@ async def _writes(store: MongoClient[dict[str, Any]]) -> int:
     return sum(int(counters[name]) for name in WRITES)
 
 
-def _row(kind: Kind, load: Row, writes: int) -> Row:
-    streamed, stored, api = kind
-    return {
-        "api": api,
-        "answer": "streamed" if streamed else "whole",
-        "stored": "yes" if stored else "no",
-        **{column: load[column] for column in COLUMNS},
-        **{name: load[column] for column, name in PROCESSES.items()},
-        "store_writes": writes / max(1, cast(int, load["requests"])),
-    }
+def compared(loads: dict[Answer, list[Row]]) -> list[Row]:
+    """Return the rows of one round with what responses add to chat completions, and the writes that storing adds.
 
-
-def compared(rows: dict[Kind, Row]) -> list[Row]:
-    """Return the rows of one round with what responses add to chat completions, and the writes that storing adds."""
-    for (streamed, stored, api), row in rows.items():
-        chat = rows[streamed, stored, CHAT]
-        for column in ("ttft_p50_ms", "e2e_p50_ms", "gateway_cpu_ms"):
-            row[f"added_{column}"] = _difference(row, chat, column) if api == RESPONSES else None
-        unstored = rows[streamed, False, api]
-        row["writes_added_by_storing"] = _difference(row, unstored, "store_writes") if stored else None
-    return [rows[kind] for kind in KINDS]
+    `loads` has the rows of both `APIS`, with the writes per request of both.
+    """
+    rows = []
+    for (streamed, stored), (chat, responses) in loads.items():
+        for api, load in zip(APIS, (chat, responses), strict=True):
+            row: Row = {"api": api, "answer": "streamed" if streamed else "whole", "stored": "yes" if stored else "no"}
+            row |= {column: load[column] for column in (*COLUMNS, "store_writes")}
+            for column in ("ttft_p50_ms", "e2e_p50_ms"):
+                row[f"added_{column}"] = _difference(load, chat, column) if api == RESPONSES else None
+            unstored = loads[streamed, False][0]
+            row["writes_added_by_storing"] = _difference(load, unstored, "store_writes") if stored else None
+            rows.append(row)
+    return rows
 
 
 def _difference(row: Row, base: Row, column: str) -> float:
@@ -143,11 +149,11 @@ async def run(arguments: argparse.Namespace) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Run `python -m benchmarks.responses`: measure both APIs in turns, and write `responses.json`."""
+    """Run `python -m benchmarks.responses`: measure both APIs at once, and write `responses.json`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.responses", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="rounds, each with every kind of requests")
-    parser.add_argument("--seconds", type=float, default=15.0, help="seconds of each measurement")
-    parser.add_argument("--rate", type=float, default=20.0, help="requests per second")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, each with every kind of answers")
+    parser.add_argument("--seconds", type=float, default=30.0, help="seconds of each measurement")
+    parser.add_argument("--rate", type=float, default=20.0, help="requests per second of both APIs")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     parser.add_argument("--dry-run", action="store_true", help="write no result")
     logging.configure("benchmark", level="warning")

@@ -8,39 +8,46 @@ from typing import Any
 import pytest
 
 from benchmarks.platform_client import PROMPT
-from benchmarks.responses import CHAT, KINDS, RESPONSES, Kind, KindTarget, compared
+from benchmarks.responses import ANSWERS, APIS, CHAT, RESPONSES, Answer, ApiTarget, compared
 from benchmarks.results import Row
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.responses.request import ResponseRequest
 from gateway.openai.responses.translation import input_items, to_chat
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_of_request_is_the_same_chat(kind: Kind) -> None:
-    streamed, stored, api = kind
-    head, _, content = KindTarget("host", 1, "key", "model", kind=kind).request().decode().partition("\r\n\r\n")
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_each_kind_of_request_is_the_same_chat(answer: Answer, api: str) -> None:
+    target = ApiTarget("host", 1, "key", "model", api=api, answer=answer)
+    head, _, content = target.request().decode().partition("\r\n\r\n")
     body: dict[str, Any] = json.loads(content)
     if api == RESPONSES:
         response = ResponseRequest.parse(body)
         chat = to_chat(response, input_items(response))
-        assert (response.stream, response.stores) == (streamed, stored)
+        assert (response.stream, response.stores) == answer
         assert head.startswith("POST /v1/responses ")
     else:
         chat = ChatCompletionRequest.parse(body)
-        assert (chat.stream, chat.store) == (streamed, stored)
+        assert (chat.stream, chat.store) == answer
         assert head.startswith("POST /v1/chat/completions ")
     assert [(each.role, each.content) for each in chat.messages] == [("user", PROMPT)]
     assert chat.token_limit == 16
 
 
 def test_rows_have_what_responses_add_and_the_writes_of_storing() -> None:
-    def row(kind: Kind) -> Row:
-        streamed, stored, api = kind
+    def load(api: str, answer: Answer) -> Row:
+        streamed, stored = answer
         ms = 10.0 + 1.0 * streamed + 2.0 * stored + 0.5 * (api == RESPONSES)
-        return {"ttft_p50_ms": ms, "e2e_p50_ms": 2 * ms, "gateway_cpu_ms": 3 * ms, "store_writes": 1.25 + stored}
+        times: Row = {f"{time}_p{q}_ms": k * ms for k, time in ((1, "ttft"), (2, "e2e")) for q in (50, 95)}
+        return {"requests": 300, "failed": 0, **times, "store_writes": 1.25 + stored}
 
-    rows = dict(zip(KINDS, compared({kind: row(kind) for kind in KINDS}), strict=True))
-    for (_, stored, api), found in rows.items():
-        added = [found[f"added_{column}"] for column in ("ttft_p50_ms", "e2e_p50_ms", "gateway_cpu_ms")]
-        assert added == ([None, None, None] if api == CHAT else [0.5, 1.0, 1.5])
-        assert found["writes_added_by_storing"] == (1.0 if stored else None)
+    rows = compared({answer: [load(api, answer) for api in APIS] for answer in ANSWERS})
+    assert [(row["answer"], row["stored"], row["api"]) for row in rows] == [
+        ("streamed" if streamed else "whole", "yes" if stored else "no", api)
+        for streamed, stored in ANSWERS
+        for api in APIS
+    ]
+    for row in rows:
+        added = [row["added_ttft_p50_ms"], row["added_e2e_p50_ms"]]
+        assert added == ([None, None] if row["api"] == CHAT else [0.5, 1.0])
+        assert row["writes_added_by_storing"] == (1.0 if row["stored"] == "yes" else None)
