@@ -23,6 +23,8 @@ MAX_NAME_CHARS = 200
 """Characters of a step's kind and name."""
 REASONING = "reasoning"
 """Kind of the step with the model's reasoning."""
+FILE_SEARCH = "file_search"
+"""Kind of the step that searches collections of documents."""
 STOPPED = "stopped"
 """Error code of a step during which the answer ended."""
 

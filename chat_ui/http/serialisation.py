@@ -9,7 +9,7 @@ from typing import Any
 from chat_ui.history import records
 from chat_ui.history.conversation_lists import ListedConversation
 from chat_ui.history.search_settings import SearchSettings
-from chat_ui.history.steps import Step
+from chat_ui.history.steps import FILE_SEARCH, Step
 from chat_ui.http.schemas import conversations as schemas
 from stored_objects.images.results import BlobAddress, with_addresses
 
@@ -30,10 +30,16 @@ def step(value: Step, address: BlobAddress) -> schemas.Step:
 
 
 def message(value: records.Message, address: BlobAddress, *, is_shared: bool = False) -> schemas.Message:
-    """Convert one message to a response model; if `is_shared`, without settings, cost, usage and error."""
+    """Convert one message to a response model; if `is_shared`, without settings, cost, usage and error.
+
+    A shared answer from documents has no steps either: they name files and may quote passages, which readers of the
+    link have no right to.
+    """
+    is_from_documents = any(each.kind == FILE_SEARCH for each in value.steps)
+    steps = [] if is_shared and is_from_documents else [step(each, address) for each in value.steps]
     shown = schemas.Message.model_validate(replace(value, steps=[], images=[]))
     images = [schemas.AttachedImage(name=each.name, size=each.size, url=address(each.blob)) for each in value.images]
-    shown = shown.model_copy(update={"steps": [step(each, address) for each in value.steps], "images": images})
+    shown = shown.model_copy(update={"steps": steps, "images": images})
     return shown.model_copy(update=dict.fromkeys(_NOT_SHARED)) if is_shared else shown
 
 

@@ -215,6 +215,24 @@ async def test_shared_conversations_show_the_steps(scene: Scene) -> None:
     assert shared["messages"][1]["steps"][1]["data"]["result"] == RESULT
 
 
+async def test_shared_answers_from_documents_name_no_files_and_quote_no_passages(scene: Scene) -> None:
+    passage = {"number": 1, "filename": "salaries.xlsx", "heading_path": ["Board"], "vector_store_id": "vs_1"}
+    scene.engine.words = [
+        Step(0, "file_search", "", StepState.DONE, {"query": "Hi", "passages": [passage]}),
+        Step(1, "reasoning", "", StepState.DONE, {"text": "salaries.xlsx says: 300,000"}),
+        "A lot [1].",
+    ]
+    ada = await person(scene)
+    chat = await ada.conversation()
+    first = await ada.answered(chat)
+    scene.engine.words = [DONE, "It rains."]
+    await ada.answered(chat, "And the weather?", first["id"])
+    token = (await ada.call("POST", f"/conversations/{chat}/share", {}, status=201))["token"]
+    messages = (await ada.call("GET", f"/shared/{token}"))["messages"]
+    assert [(each["text"], len(each["steps"])) for each in messages[1::2]] == [("A lot [1].", 0), ("It rains.", 1)]
+    assert len((await ada.tree(chat))["messages"][1]["steps"]) == 2
+
+
 async def test_exports_have_the_results_and_imports_keep_them_without_images(scene: Scene) -> None:
     image = {"type": "image", "prompt": "A cat", "images": [{"blob": "blob_of_somebody_else"}]}
     article = {"type": "article", "title": "Cats", "thumbnail": "/blobs/stolen"}

@@ -4,6 +4,8 @@ import { expect, it, vi } from "vitest";
 import * as api from "../api/chat_api";
 import { ApiError, failureOf } from "../api/failure";
 import { Conversation } from "../state/conversation.svelte";
+import { FILE_SEARCH } from "../steps/steps.fixture";
+import { apiMessage } from "./messages.fixture";
 import ShareDialog from "./ShareDialog.svelte";
 
 function shown(): Conversation {
@@ -33,4 +35,20 @@ it("stays unshared if the server fails", async () => {
   await user.click(screen.getByRole("button", { name: "Make a link" }));
   expect(await screen.findByRole("button", { name: "Make a link" })).toBeTruthy();
   expect([conversation.shared, screen.queryByLabelText("Link")]).toEqual([false, null]);
+});
+
+it("says that answers from documents are shared as text", async () => {
+  const settings = { model: "tiny", system: "", temperature: null, top_p: null, repetition_penalty: null, max_tokens: null, tools_off: [], tools_allowed: [], test_time_compute: null, vector_stores: [] };
+  const row = { id: "c", title: "Rent", created: 1, updated: 1, model: "tiny", match: null, pinned: false, archived: false, shared: false, running: false };
+  const step = { number: 0, kind: "file_search", name: "", state: "done" as const, data: FILE_SEARCH };
+  const messages = [apiMessage({ id: "plain" }), apiMessage({ id: "cited", parent: "plain", steps: [step] })];
+  vi.spyOn(api, "readConversation").mockImplementation((leaf) => Promise.resolve({ ...row, settings, leaf, messages }));
+  const conversation = new Conversation({ changed: vi.fn() });
+  await conversation.load("plain");
+  const first = render(ShareDialog, { conversation, onClose: vi.fn() });
+  expect(screen.queryByText(/answers from documents/)).toBeNull();
+  first.unmount();
+  await conversation.load("cited");
+  render(ShareDialog, { conversation, onClose: vi.fn() });
+  expect(screen.getByText(/answers from documents: their text is shared/)).toBeTruthy();
 });

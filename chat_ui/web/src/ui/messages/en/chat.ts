@@ -151,6 +151,8 @@ export const chat = {
   share: "Share",
   shareTitle: "Share this conversation",
   shareIntro: "Whoever has the link can read the branch that is shown now, and nothing else. You can take the link back at any time.",
+  shareDocuments:
+    "It has answers from documents: their text is shared, which may repeat what the documents say. The names of files, the passages and the reasoning are left out.",
   shareMake: "Make a link",
   shareAnew: "Make another link",
   shareAnewHint: "This conversation is shared. For safety its link is shown only once; another one replaces it.",

@@ -139,6 +139,8 @@ export const chat: typeof english = {
   share: "Udostępnij",
   shareTitle: "Udostępnij tę rozmowę",
   shareIntro: "Kto ma link, może przeczytać pokazaną teraz wersję rozmowy i nic więcej. Link można w każdej chwili wycofać.",
+  shareDocuments:
+    "Są w niej odpowiedzi z dokumentów: ich tekst będzie udostępniony i może powtarzać treść dokumentów. Nazwy plików, fragmenty i rozumowanie zostaną pominięte.",
   shareMake: "Utwórz link",
   shareAnew: "Utwórz nowy link",
   shareAnewHint: "Ta rozmowa jest udostępniona. Dla bezpieczeństwa link pokazujemy tylko raz; nowy go zastąpi.",
