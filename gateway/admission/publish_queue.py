@@ -198,7 +198,7 @@ class _ModelQueue:
         self._capacity = capacity
         self.waiting: ServiceClassQueues[QueuedJob] = ServiceClassQueues()
         self.active = ActiveRequesters()
-        self._usual, self._flex = _Published(), _Published()
+        self._non_flex, self._flex = _Published(), _Published()
         self._published_judged = 0
         """Number of searches at the workers whose paths another chat model grades."""
         self._recheck: asyncio.TimerHandle | None = None
@@ -249,7 +249,7 @@ class _ModelQueue:
         if capacity is None:
             return self.waiting.peek(slots=1, flex_slots=0)
         flex = self._flex.by_tenant.total()
-        taken = self._usual.by_tenant.total() + flex
+        taken = self._non_flex.by_tenant.total() + flex
 
         def free_for(service_class: ServiceClass) -> int:
             in_the_way = slots_in_the_way(service_class, taken=taken, flex=flex, slots=capacity.slots)
@@ -294,7 +294,7 @@ class _ModelQueue:
         return capacity.others.reported >= began + BURST_REPORT_DELAY
 
     def _of(self, job: Job) -> _Published:
-        return self._flex if job.service_class is ServiceClass.FLEX else self._usual
+        return self._flex if job.service_class is ServiceClass.FLEX else self._non_flex
 
     def _count(self, job: Job, sequences: int) -> None:
         self._of(job).count(job, sequences)

@@ -187,11 +187,11 @@ class QueueEstimator:
         requester: str = "",
     ) -> QueueEstimate:
         """Estimate position and wait of `queued`, or if it is `None`, of a new request of this requester."""
-        usual = self._answer_tokens.get(model.name, DEFAULT_ANSWER_TOKENS)
-        number, tokens_each = None, usual
+        mean = self._answer_tokens.get(model.name, DEFAULT_ANSWER_TOKENS)
+        number, tokens_each = None, mean
         if queued is not None:
             tenant, requester, number = queued.tenant, queued.requester, queued.number
-            tokens_each = usual if queued.tokens_each is None else queued.tokens_each
+            tokens_each = mean if queued.tokens_each is None else queued.tokens_each
         ahead = Work()
         for each in _ORDER[: _ORDER.index(service_class)]:
             ahead.add(self._waiting((model.name, each)))

@@ -210,7 +210,7 @@ class Engine:
         """
         self._take_compiled()
         batch = self._current = self.scheduler.schedule()
-        gives_way = batch.is_flex and self.scheduler.has_usual and self._commands != NEVER
+        gives_way = batch.is_flex and self.scheduler.has_non_flex and self._commands != NEVER
         self._step_interrupt.wakeup_fd = AT_NEXT_LAYER if gives_way else self._commands
         result = self.runner.execute(batch)
         return self.scheduler.commit(batch, result)

@@ -126,10 +126,10 @@ def _table(title: str, texts: list[str], numbers: list[str]) -> Table:
 
 
 def _add_rates(table: Table, model: str, rates: RateCard) -> None:
-    usual = rates[ServiceClass.DEFAULT]
-    table.add_row(model, ServiceClass.DEFAULT.value, *_cells(usual))
+    default_rate = rates[ServiceClass.DEFAULT]
+    table.add_row(model, ServiceClass.DEFAULT.value, *_cells(default_rate))
     for service_class, rate in rates.items():
-        if rate != usual:
+        if rate != default_rate:
             table.add_row("", service_class.value, *_cells(rate))
 
 

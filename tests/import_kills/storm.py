@@ -10,10 +10,9 @@ import asyncio
 import random
 import re
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,8 @@ import openai
 from auth_billing.errors import StoreUnavailable
 from infra.accounts import embedded_store
 from infra.home.process_records import kill_group
-from infra.launcher.processes import WORKER
-from infra.launcher.readiness import status_is_started
-from infra.launcher.supervisor import ProcessSpec
-from tests.chaos.checker import check_books
-from tests.chaos.experiment import at_rest, collect
+from tests.chaos.engine_stack import EngineStack
+from tests.chaos.kill_storm import PATIENCE, Say, StormOutcome
 from tests.chaos.stack import Size, Stack, running
 from tests.model_fixtures import EMBEDDING_MODEL
 
@@ -37,11 +33,6 @@ NOTES = 200
 NOTE = "This item is in the room at the end of the corridor, on the second shelf from above, near the window."
 CHUNKING: Any = {"type": "static", "static": {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 0}}
 """So that a file is several blocks of passages, which do not overlap."""
-PATIENCE = 600.0
-"""Seconds that imports may take to end after the last kill."""
-REST = 180.0
-"""Seconds that the books may take to come to rest."""
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -54,33 +45,20 @@ class Plan:
     seed: int = 1
 
 
-@dataclass
-class Outcome:
+@dataclass(kw_only=True)
+class Outcome(StormOutcome):
     """One run, judged."""
 
     plan: Plan
-    killed: Counter[str] = field(default_factory=Counter)
-    """Number of kills by process."""
-    seconds: float = 0.0
-    """Duration of the storm, until the last kill."""
     files: list[str] = field(default_factory=list)
     """Ids of the files in order of their numbers."""
     blocks: int = 0
     """Blocks of passages that are stored."""
     resumed: int = 0
     """Number of times that a gateway went on with an import that another process or try had begun."""
-    broken: list[str] = field(default_factory=list)
-    """What was wrong with files, passages and searches."""
-    misbilled: list[str] = field(default_factory=list)
-    """What was wrong with bills and books."""
-
-    @property
-    def wrong(self) -> list[str]:
-        """All that was wrong."""
-        return self.broken + self.misbilled
 
 
-class EmbedderStack(Stack):
+class EmbedderStack(EngineStack):
     """A platform whose workers embed."""
 
     @property
@@ -88,19 +66,10 @@ class EmbedderStack(Stack):
         """Name of the embedding model."""
         return "minilm"
 
-    def spec(self, name: str) -> ProcessSpec:
-        """Return how a process is run."""
-        if name not in self.workers:
-            return super().spec(name)
-        own = {
-            "HEADRACE_AMQP_URL": self._amqp("worker", name),
-            "HEADRACE_CONTROL_SECRET": self.processes.control_secret,
-            "HEADRACE_MODEL": str(EMBEDDING_MODEL),
-            "HEADRACE_SERVED_MODEL_NAME": self.model,
-            "HEADRACE_THREADS": "1",
-        }
-        spec = self._spec(name, ["infra.cli", "worker", "--id", name], WORKER, own)
-        return replace(spec, ready=status_is_started(spec.status_url))
+    @property
+    def weights(self) -> Path:
+        """Folder of the embedding model."""
+        return EMBEDDING_MODEL
 
 
 async def storm(plan: Plan, say: Say, keep: Path) -> Outcome:
@@ -109,13 +78,15 @@ async def storm(plan: Plan, say: Say, keep: Path) -> Outcome:
     Raises:
         StartupError: The platform did not start.
     """
-    outcome = Outcome(plan)
+    outcome = Outcome(plan=plan)
     async with running(Size(GATEWAYS, EMBEDDERS), kind=EmbedderStack) as stack, _clients(stack) as clients:
         store = (await clients[0].vector_stores.create(name="notes")).id
         began = time.monotonic()
         for victim, pause in islice(_victims(plan.seed, stack), plan.kills):
             async with asyncio.timeout(PATIENCE):
-                while not (unfinished := await _interrupted(outcome, stack, clients, store, victim, pause * plan.pause)):
+                while not (
+                    unfinished := await _interrupted(outcome, stack, clients, store, victim, pause * plan.pause)
+                ):
                     say(f"  {victim} is not killed yet: all files are imported")
             kill_group(stack.record(victim).pid)
             outcome.killed[victim] += 1
@@ -131,7 +102,7 @@ async def storm(plan: Plan, say: Say, keep: Path) -> Outcome:
         await _check_store(outcome, stack)
         await _check_bills(outcome, stack)
         await _check_searches(outcome, clients, store)
-        _keep(stack, outcome, keep)
+        outcome.write(stack, keep)
     return outcome
 
 
@@ -241,17 +212,7 @@ async def _check_store(outcome: Outcome, stack: Stack) -> None:
 
 async def _check_bills(outcome: Outcome, stack: Stack) -> None:
     """Compare the jobs that were billed with the blocks that are stored."""
-    if not await at_rest(stack, REST):
-        outcome.misbilled.append("the books are not at rest")
-    evidence = await collect(stack, [], 0)
+    evidence = await outcome.judge_books(stack)
     billed = [each for each in evidence.jobs.values() if each.billed.prompt]
     if len(billed) != outcome.blocks:
         outcome.misbilled.append(f"{len(billed)} jobs were billed for {outcome.blocks} blocks")
-    outcome.misbilled += [*map(str, check_books(evidence)), *evidence.leaks]
-
-
-def _keep(stack: Stack, outcome: Outcome, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for log in stack.processes.home.log.glob("*.log*"):
-        (folder / log.name).write_bytes(log.read_bytes())
-    (folder / "wrong.txt").write_text("\n".join(outcome.wrong) + "\n")

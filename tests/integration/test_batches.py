@@ -22,9 +22,9 @@ from auth_billing.audit.auditor import Auditor
 from auth_billing.errors import StoreUnavailable
 from auth_billing.store.audit import MongoAuditStore
 from tests.chaos import books
+from tests.chaos.engine_stack import RealStack
 from tests.chaos.installed import skip_unless_installed
 from tests.chaos.stack import STORE, Size, Stack, running
-from tests.takeovers.storm import RealStack
 
 REAL = os.environ.get("BATCH_REAL") == "1"
 TOKENS = 16 if REAL else 12

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import Any
@@ -22,26 +22,16 @@ from auth_billing.people.moderation_policies import ModerationPolicy
 from auth_billing.store.moderation_policies import MongoModerationPolicyStore
 from gateway.moderation.rules import RULES_MODEL
 from infra.home.process_records import kill_group
-from infra.install.models import MODEL_FILE
-from infra.launcher.processes import WORKER
-from infra.launcher.readiness import status_is_started
 from infra.launcher.supervisor import ProcessSpec
-from tests.chaos.checker import check_books
+from tests.chaos.engine_stack import RealStack
 from tests.chaos.evidence import Evidence, Job
-from tests.chaos.experiment import at_rest, collect
 from tests.chaos.history import Told
+from tests.chaos.kill_storm import PATIENCE, Say, StormOutcome
 from tests.chaos.stack import Size, Stack, running
-from tests.e2e.launcher_process import INSTALLED
-from tests.e2e.launcher_process import MODEL as REAL_MODEL
 from tests.takeovers.follower import Follower
 
 GATEWAYS, WORKERS = 2, 3
 SEED = 1
-PATIENCE = 600.0
-"""Seconds that responses may take to end after the last kill."""
-REST = 180.0
-"""Seconds that the books may take to come to rest: jobs of a killed gateway wait for its lease to run out."""
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -58,51 +48,14 @@ class Plan:
     """Whether answers of counting workers are checked: they end before the number `BLOCKED`."""
 
 
-@dataclass
-class Outcome:
+@dataclass(kw_only=True)
+class Outcome(StormOutcome):
     """One run, judged."""
 
     plan: Plan
-    killed: dict[str, int]
-    """Number of kills by process."""
     followers: list[Follower]
-    seconds: float = 0.0
-    """Duration of the storm, until the last kill."""
     takeovers: int = 0
     """Number of times that a gateway claimed a run of another one."""
-    broken: list[str] = field(default_factory=list)
-    """What was wrong with streams."""
-    misbilled: list[str] = field(default_factory=list)
-    """What was wrong with bills and books."""
-
-    @property
-    def wrong(self) -> list[str]:
-        """All that was wrong."""
-        return self.broken + self.misbilled
-
-
-class RealStack(Stack):
-    """A platform whose workers serve the real model."""
-
-    @property
-    def model(self) -> str:
-        """Name of the model that clients ask."""
-        return REAL_MODEL
-
-    def spec(self, name: str) -> ProcessSpec:
-        """Return how a process is run."""
-        if name not in self.workers:
-            return super().spec(name)
-        own = {
-            "HEADRACE_AMQP_URL": self._amqp("worker", name),
-            "HEADRACE_CONTROL_SECRET": self.processes.control_secret,
-            "HEADRACE_MODEL": str(INSTALLED / "models" / MODEL_FILE),
-            "HEADRACE_MAX_NUM_SEQS": str(self.size.capacity),
-            "HEADRACE_KV_CACHE_MEMORY": "256MiB",
-            "HEADRACE_THREADS": "1",
-        }
-        spec = self._spec(name, ["infra.cli", "worker", "--id", name], WORKER, own)
-        return replace(spec, ready=status_is_started(spec.status_url))
 
 
 BLOCKED = 33
@@ -144,24 +97,22 @@ async def storm(plan: Plan, say: Say, keep: Path) -> Outcome:
         followers = [
             Follower(number, draw.randint(*plan.tokens), streamed=number % 4 == 0) for number in range(plan.responses)
         ]
-        outcome = Outcome(plan, {}, followers)
+        outcome = Outcome(plan=plan, followers=followers)
         async with asyncio.timeout(None) as patience, asyncio.TaskGroup() as tasks:
             for follower in followers:
                 tasks.create_task(_follow(follower, clients, stack.model, plan))
             await _kill_in_turn(stack, outcome, say)
             patience.reschedule(asyncio.get_running_loop().time() + PATIENCE)
-        say(f"all responses have ended, after {outcome.killed}")
+        say(f"all responses have ended, after {dict(outcome.killed)}")
         for follower in followers:
             await follower.repeat(clients[0], stack.model)
-        if not await at_rest(stack, REST):
-            outcome.misbilled.append("the books are not at rest")
-        evidence = await collect(stack, [], 0)
+        evidence = await outcome.judge_books(stack)
         runs = [each["run"] async for each in stack.access.connection.durable("responses").find(_RUNS, {"run": 1})]
         outcome.takeovers = sum(run["takeovers"] for run in runs)
         if len(runs) != plan.responses:
             outcome.misbilled.append(f"{len(runs)} responses are stored instead of {plan.responses}")
         judge(outcome, evidence)
-        _keep(stack, outcome, keep)
+        outcome.write(stack, keep)
     return outcome
 
 
@@ -209,14 +160,14 @@ async def _kill_in_turn(stack: Stack, outcome: Outcome, say: Say) -> None:
         while not stack.is_ready(name):
             await asyncio.sleep(0.1)
         kill_group(stack.record(name).pid)
-        outcome.killed[name] = outcome.killed.get(name, 0) + 1
+        outcome.killed[name] += 1
         outcome.seconds = time.monotonic() - began
         ended = sum(each.final is not None for each in outcome.followers)
         say(f"  {outcome.seconds:.0f} s: killed {name}; {ended} responses have ended")
 
 
 def judge(outcome: Outcome, evidence: Evidence) -> None:
-    """Add what was wrong with streams, bills and books to an outcome."""
+    """Add what was wrong with streams and bills to an outcome."""
     known: set[str] = set()
     for follower in outcome.followers:
         name = f"response {follower.number} ({follower.id})"
@@ -231,8 +182,6 @@ def judge(outcome: Outcome, evidence: Evidence) -> None:
             outcome.misbilled.append(f"{name}: told {told}, billed {[(each.id, each.billed) for each in billed]}")
     unknown = [each.id for each in evidence.jobs.values() if each.cost and each.id not in known]
     outcome.misbilled += [f"{each} was billed, and is of no response that a client has" for each in unknown]
-    outcome.misbilled += [str(each) for each in check_books(evidence)]
-    outcome.misbilled += evidence.leaks
 
 
 def _is_of(job: Job, response: str) -> bool:
@@ -265,10 +214,3 @@ def _broken(follower: Follower, plan: Plan) -> list[str]:
     elif not plan.real and text != whole:
         found.append(f"{follower.tokens} tokens were to come: {text!r}")
     return found
-
-
-def _keep(stack: Stack, outcome: Outcome, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for log in stack.processes.home.log.glob("*.log*"):
-        (folder / log.name).write_bytes(log.read_bytes())
-    (folder / "wrong.txt").write_text("\n".join(outcome.wrong) + "\n")

@@ -33,7 +33,7 @@ class PrefillPriority:
         """`short_prompts`: the numbers of prompt tokens in a step for which decodes are deferred, or interrupted."""
         self._short_prompts = short_prompts
         self._clock = clock
-        self._usual_at = -math.inf
+        self._last_non_flex_at = -math.inf
         """Time of the last step that had sequences of other classes than `flex`."""
         self._decode_deferred = False
         """Whether decodes were deferred in the step planned last, or interrupted within it."""
@@ -49,20 +49,20 @@ class PrefillPriority:
         """Return how many of the `budget` tokens that a step has left it may have for sequences of the class `flex`."""
         if not self._short_prompts:
             return budget
-        is_alone = self._clock() - self._usual_at >= SHORT_FLEX_STEP_SECONDS
+        is_alone = self._clock() - self._last_non_flex_at >= SHORT_FLEX_STEP_SECONDS
         return min(budget, FLEX_STEP_TOKENS if is_alone else SHORT_FLEX_STEP_TOKENS)
 
     def kept(self, entries: list[ScheduledSequence]) -> list[ScheduledSequence]:
         """Return the entries of a step that stay in it. Those of the class `flex` are the last of `entries`."""
-        usual, flex = self._turn(entries)
-        kept = usual or flex
+        non_flex, flex = self._turn(entries)
+        kept = non_flex or flex
         prompts = [entry for entry in kept if _is_prompt(entry)]
         eligible = sum(entry.count for entry in prompts) in self._short_prompts
-        self._interruptible = bool(usual) and not (prompts or self._decode_deferred)
+        self._interruptible = bool(non_flex) and not (prompts or self._decode_deferred)
         self._decode_deferred = eligible and not self._decode_deferred and len(prompts) < len(kept)
         if self._decode_deferred:
             kept = prompts
-        return kept + flex if usual else kept
+        return kept + flex if non_flex else kept
 
     def may_interrupt(self, prompt_tokens: int) -> bool:
         """Return whether a prompt may be computed between two layers of the current step, which was planned last.
@@ -79,17 +79,17 @@ class PrefillPriority:
     def _turn(self, entries: list[ScheduledSequence]) -> tuple[list[ScheduledSequence], list[ScheduledSequence]]:
         """Return the entries whose turn it is: those of other classes, and those of the class `flex`."""
         flex = [entry for entry in entries if entry.sequence.flex]
-        usual = entries[: len(entries) - len(flex)]
-        if usual:
-            self._usual_at = self._clock()
-        if not (usual and flex and (self._short_prompts or any(map(_is_prompt, usual)))):
+        non_flex = entries[: len(entries) - len(flex)]
+        if non_flex:
+            self._last_non_flex_at = self._clock()
+        if not (non_flex and flex and (self._short_prompts or any(map(_is_prompt, non_flex)))):
             self._flex_deferrals = 0
-            return usual, flex
+            return non_flex, flex
         if self._flex_deferrals < MAX_FLEX_DEFERRALS:
             self._flex_deferrals += 1
-            return usual, []
+            return non_flex, []
         self._flex_deferrals = 0
-        return [] if self._short_prompts else usual, flex
+        return [] if self._short_prompts else non_flex, flex
 
 
 def _is_prompt(entry: ScheduledSequence) -> bool:

@@ -101,7 +101,7 @@ class Scheduler:
         return request in self._choices
 
     @property
-    def has_usual(self) -> bool:
+    def has_non_flex(self) -> bool:
         """Whether sequences of other classes than `flex` wait or are running."""
         return not self.waiting.only_flex or bool(self.running and not self.running[0].flex)
 
@@ -137,7 +137,7 @@ class Scheduler:
         plan = Plan(budget=self.limits.max_num_batched_tokens)
         self._priority.begin_step()
         self._plan_running(plan, flex=False)
-        self._admit_usual(plan)
+        self._admit_non_flex(plan)
         plan.budget = self._priority.flex_budget(plan.budget)
         self._plan_running(plan)
         while plan.budget and not (plan.blocks_lack or plan.gave_way) and self.waiting.only_flex and self._admit(plan):
@@ -172,14 +172,14 @@ class Scheduler:
         """
         plan = Plan(budget=self.limits.max_num_batched_tokens, preempts=False)
         self._plan_running(plan, flex=False)
-        self._admit_usual(plan)
+        self._admit_non_flex(plan)
         if not plan.entries:
             return None
         self._prioritise_prefill(plan)
         self._speculate(plan)
         return Batch(plan.entries, plan.copies)
 
-    def _admit_usual(self, plan: Plan) -> None:
+    def _admit_non_flex(self, plan: Plan) -> None:
         """Admit waiting sequences of other classes than `flex`, and plan their tokens."""
         while plan.budget and not plan.blocks_lack and not self.waiting.only_flex and self._admit(plan):
             self._plan_running(plan, flex=False)

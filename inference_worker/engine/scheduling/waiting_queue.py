@@ -27,15 +27,15 @@ class WaitingQueue:
     """Sequences that wait for admission: `flex` last, preempted ones first, new ones fair among requesters."""
 
     def __init__(self) -> None:
-        self._usual, self._flex = _Group(), _Group()
+        self._non_flex, self._flex = _Group(), _Group()
 
     def __len__(self) -> int:
-        return len(self._usual) + len(self._flex)
+        return len(self._non_flex) + len(self._flex)
 
     @property
     def only_flex(self) -> bool:
         """Whether no sequence waits but those of the class `flex`, if any."""
-        return not self._usual
+        return not self._non_flex
 
     def push(self, sequence: Sequence) -> None:
         """Queue a new sequence behind the other new ones of its requester."""
@@ -47,7 +47,7 @@ class WaitingQueue:
 
     def peek(self) -> Sequence | None:
         """Return the next sequence to admit, without removing it from the queue; `None` if none waits."""
-        group = self._usual or self._flex
+        group = self._non_flex or self._flex
         return group.preempted[0] if group.preempted else group.new.peek()
 
     def pop(self) -> Sequence:
@@ -56,7 +56,7 @@ class WaitingQueue:
         Raises:
             IndexError: no sequence waits.
         """
-        group = self._usual or self._flex
+        group = self._non_flex or self._flex
         return group.preempted.popleft() if group.preempted else group.new.pop()
 
     def discard(self, sequence: Sequence) -> None:
@@ -78,4 +78,4 @@ class WaitingQueue:
         self._group(sequence).new.charge(sequence.tenant, sequence.requester, cost)
 
     def _group(self, sequence: Sequence) -> _Group:
-        return self._flex if sequence.flex else self._usual
+        return self._flex if sequence.flex else self._non_flex

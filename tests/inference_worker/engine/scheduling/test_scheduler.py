@@ -334,7 +334,7 @@ def test_whole_answers_of_others_are_computed_between_the_layers_of_a_step_of_fl
     scheduler.add(flex("f", 20))
     outer = scheduler.schedule()
     assert outer.is_flex
-    assert not scheduler.has_usual
+    assert not scheduler.has_non_flex
     scheduler.add(flex("g", 5))
     assert scheduler.schedule_prefill_interrupt() is None
     assert beside(scheduler) is None
@@ -366,7 +366,7 @@ def test_steps_beside_flex_take_turns_with_it() -> None:
     scheduler.add(request("a", 5, most=40))
     steps = [planned(scheduler) for _ in range(9)]
     assert steps == [[("a", 5)], *[[("a", 1)]] * 6, [("f", 5)], [("a", 1)]]
-    assert scheduler.has_usual
+    assert scheduler.has_non_flex
 
 
 @pytest.mark.parametrize("limits", [{"seqs": 1}, {"blocks": 5, "cached": False}])
