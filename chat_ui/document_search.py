@@ -12,8 +12,8 @@ from stored_objects.vector_stores.records import VectorStore
 
 
 @dataclass(frozen=True)
-class FoundPassage:
-    """A passage that a search has found."""
+class PassageHit:
+    """A hit of a search: a passage with its place and its score."""
 
     file: str
     """Id of the file."""
@@ -52,7 +52,7 @@ class DocumentSearch(Protocol):
         """
         ...
 
-    async def search(self, principal: Principal, store: VectorStore, query: str, limit: int) -> list[FoundPassage]:
+    async def search(self, principal: Principal, store: VectorStore, query: str, limit: int) -> list[PassageHit]:
         """Return the passages of a vector store that fit a question best, at most `limit`; `principal` is billed.
 
         Raises:

@@ -133,7 +133,7 @@ async def _search(
     def submit(admitted: AdmittedRequest, jobs: Sequence[Job]) -> AbstractAsyncContextManager[Generation]:
         return gateway.jobs.submit(admitted, jobs, allowance, streamed=False)
 
-    wanted = Queries(queries, ANSWER_RESULTS, fitting=True)
+    wanted = Queries(queries, ANSWER_RESULTS, requires_relevance=True)
     found, parts = await search_stores(gateway, principal, stores, wanted, submit)
     prompt = await asyncio.to_thread(quote, body, found, context=model.max_model_len, bounds=model.prompt_bounds)
     passages = [{"number": number, **each.source} for number, each in enumerate(prompt.passages, start=1)]

@@ -19,7 +19,7 @@ ANSWER_PLACES = (1, 3, 5)
 
 
 @dataclass(frozen=True)
-class FoundPassage:
+class RetrievedPassage:
     """A passage that a search has found."""
 
     document: str
@@ -27,7 +27,7 @@ class FoundPassage:
     score: float
 
 
-Searched = Mapping[str, Sequence[FoundPassage]]
+Searched = Mapping[str, Sequence[RetrievedPassage]]
 """What was found for each query, by the query's id, the best passage first."""
 
 
@@ -77,7 +77,7 @@ def best_threshold(queries: Sequence[Query], searched: Searched) -> float | None
     )
 
 
-def documents(found: Iterable[FoundPassage]) -> list[str]:
+def documents(found: Iterable[RetrievedPassage]) -> list[str]:
     """Return the documents of passages, each once, in the order of their best passages."""
     return list(dict.fromkeys(each.document for each in found))
 
@@ -93,18 +93,18 @@ def ndcg(ranked: Sequence[str], grades: Mapping[str, int]) -> float:
     return _gain([grades.get(each, 0) for each in ranked]) / best
 
 
-def answer_place(query: Query, found: Sequence[FoundPassage]) -> int | None:
+def answer_place(query: Query, found: Sequence[RetrievedPassage]) -> int | None:
     """Return the place, from 1, of the first passage that answers a query; `None` if none does."""
     places = (place for place, each in enumerate(found, 1) if query.is_answered_by(each.document, each.text))
     return next(places, None)
 
 
-def first_at(found: Iterable[FoundPassage], threshold: float) -> FoundPassage | None:
+def first_at(found: Iterable[RetrievedPassage], threshold: float) -> RetrievedPassage | None:
     """Return the first passage whose score is at least `threshold`."""
     return next((each for each in found if each.score >= threshold), None)
 
 
-def _best_score(found: Sequence[FoundPassage]) -> float:
+def _best_score(found: Sequence[RetrievedPassage]) -> float:
     return max((each.score for each in found), default=0.0)
 
 

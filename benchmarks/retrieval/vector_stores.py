@@ -10,7 +10,7 @@ from typing import Any
 import openai
 
 from benchmarks.retrieval.data_set import CorpusDocument, Query
-from benchmarks.retrieval.scoring import FoundPassage, Searched
+from benchmarks.retrieval.scoring import RetrievedPassage, Searched
 
 FILES_OF_BATCH = 2000
 """Most files that one request attaches."""
@@ -87,13 +87,13 @@ class Corpus:
         """Search a vector store for each query, with these ranking options."""
         places = asyncio.Semaphore(SEARCHES)
 
-        async def search(query: Query) -> tuple[str, list[FoundPassage]]:
+        async def search(query: Query) -> tuple[str, list[RetrievedPassage]]:
             async with places:
                 page = await self.api.vector_stores.search(
                     store, query=query.text, max_num_results=LIMIT, extra_body={"ranking_options": ranking}
                 )
             return query.id, [
-                FoundPassage(self.files[each.file_id], "\n".join(part.text for part in each.content), each.score)
+                RetrievedPassage(self.files[each.file_id], "\n".join(part.text for part in each.content), each.score)
                 for each in page.data
             ]
 

@@ -1,4 +1,4 @@
-"""Fusion of a search by words with one by vectors: measures of fitness that can be added.
+"""Fusion of a search by words with one by vectors: scores that can be added.
 
 Each counts by how far a passage stands out from the others. Places, as in reciprocal rank fusion, hide that: a vector
 that the embedder has of a language it was not trained in is as near to one passage as to a hundred others, and
@@ -18,7 +18,7 @@ SHARE_WEIGHT = 0.75
 """Weight of the share of words that a passage has; the rest is that of BM25."""
 
 
-def vector_fitness(cosines: Cosines, searched: npt.NDArray[np.bool_]) -> Cosines:
+def vector_score(cosines: Cosines, searched: npt.NDArray[np.bool_]) -> Cosines:
     """Return how far the cosine of each row exceeds the mean of the `searched` rows, in units of `DEVIATIONS`."""
     of_searched = cosines if searched.all() else cosines[searched]
     deviation = float(of_searched.std()) if len(of_searched) else 0.0
@@ -27,7 +27,7 @@ def vector_fitness(cosines: Cosines, searched: npt.NDArray[np.bool_]) -> Cosines
     return np.asarray((cosines - of_searched.mean()) / (DEVIATIONS * deviation), np.float32)
 
 
-def word_fitness(share: float, bm25: float, best_bm25: float) -> float:
+def word_score(share: float, bm25: float, best_bm25: float) -> float:
     """Return the weighted mean of the share of a query's words that a passage has, and of its BM25 over the best one.
 
     The share says how many of the words a passage has, and BM25 how much of the passage is about them: a word that is

@@ -65,13 +65,13 @@ class SearchQuery:
     """Weight of the search by vectors; 0: it has no part."""
     word_weight: float = 1.0
     """Weight of the search by words; 0: it has no part."""
-    fitting: bool = False
-    """Return nothing if none of the passages found fits a question (`fit.py`)."""
+    requires_relevance: bool = False
+    """Return nothing if none of the passages found is relevant to a question (`relevance.py`)."""
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A passage that a search found. Hits are ordered by a fitness that compares the passages of one search only.
+    """A passage that a search found. Hits are ordered by a fused score that compares the passages of one search only.
 
     `score`, from 0 to 1, says how well a passage fits: it is the higher of the cosine to a question and of the share of
     its words, weighted by their rarity, that the passage has.

@@ -68,8 +68,8 @@ CommonTerms = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class FoundPassage:
-    """A passage with the ordinal of its file and its number in it."""
+class PassageRow:
+    """A row of the table of passages: a passage, the ordinal of its file, and its number in the file."""
 
     ordinal: int
     number: int
@@ -221,13 +221,13 @@ class IndexDatabase:
         found = ((row, bm25) for row, bm25 in ranked if row < len(searched) and searched[row])
         return dict(itertools.islice(found, limit))
 
-    def passages(self, rows: Sequence[int]) -> dict[int, FoundPassage]:
+    def passages(self, rows: Sequence[int]) -> dict[int, PassageRow]:
         """Return the passages at these rows, by row."""
         found = self._connection.execute(
             "SELECT * FROM passage WHERE row IN (SELECT value FROM json_each(?))", (json.dumps(list(rows)),)
         )
         return {
-            each[0]: FoundPassage(each[1], each[2], _passage(each), memoryview(each[-1]).cast("I").tolist())
+            each[0]: PassageRow(each[1], each[2], _passage(each), memoryview(each[-1]).cast("I").tolist())
             for each in found
         }
 

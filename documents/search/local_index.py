@@ -20,18 +20,18 @@ import numpy as np
 import numpy.typing as npt
 
 from documents.search.filters import Filter
-from documents.search.fit import fits
-from documents.search.fusion import Cosines, vector_fitness, word_fitness
+from documents.search.fusion import Cosines, vector_score, word_score
 from documents.search.index import FileContent, Hit, IndexChanges, IndexedFile, SearchQuery
 from documents.search.index_database import (
     CommonTerms,
-    FoundPassage,
     IndexDatabase,
     IndexUnusable,
+    PassageRow,
     QueryWord,
     term_hash,
 )
 from documents.search.question_language import language_of
+from documents.search.relevance import is_relevant
 from documents.search.vectors import VectorFile, best_rows, normalised
 
 DATABASE, VECTORS = "index.sqlite3", "vectors.f32"
@@ -215,19 +215,19 @@ class _QuestionSearch:
     by_words: Mapping[int, float]
     """BM25 of passages that have words of the question, by row, the highest first."""
     by_vector: Cosines | None
-    """Fitness of all rows; `None`: they are not searched by vectors."""
+    """The `vector_score` of all rows; `None`: they are not searched by vectors."""
     rows: frozenset[int]
     """Passages that either search has found."""
 
-    def fitness(self, row: int, terms: frozenset[str], query: SearchQuery) -> float:
-        """Return how well the passage at a row, which has `terms`, fits the question."""
-        fitness = 0.0
+    def score(self, row: int, terms: frozenset[str], query: SearchQuery) -> float:
+        """Return the fused score of the passage at a row, which has `terms`, for the question."""
+        score = 0.0
         if self.by_vector is not None:
-            fitness += query.vector_weight * float(self.by_vector[row])
+            score += query.vector_weight * float(self.by_vector[row])
         if query.word_weight:
             bm25, best = self.by_words.get(row, 0.0), next(iter(self.by_words.values()), 0.0)
-            fitness += query.word_weight * word_fitness(_share(self.words, terms), bm25, best)
-        return fitness
+            score += query.word_weight * word_score(_share(self.words, terms), bm25, best)
+        return score
 
 
 class _Searches:
@@ -267,16 +267,16 @@ class _Searches:
         ranked: list[tuple[float, int, Hit, frozenset[str]]] = []
         for row, found in self._passages({row for each in searches for row in each.rows}):
             terms = frozenset(self._terms[each] for each in self._terms.keys() & found.term_hashes)
-            fitness = max(each.fitness(row, terms, self._query) for each in searches if row in each.rows)
+            rank_score = max(each.score(row, terms, self._query) for each in searches if row in each.rows)
             hit = Hit(self._snapshot.files[found.ordinal], found.number, found.passage, self._score(row, terms))
             if hit.score >= self._query.threshold:
-                ranked.append((-fitness, row, hit, terms))
+                ranked.append((-rank_score, row, hit, terms))
         best = sorted(ranked, key=lambda each: each[:2])[: self._query.limit]
-        if self._query.fitting and not any(self._fits(row, terms) for _, row, _, terms in best):
+        if self._query.requires_relevance and not any(self._is_relevant(row, terms) for _, row, _, terms in best):
             return []
         return [hit for _, _, hit, _ in best]
 
-    def _passages(self, rows: Collection[int]) -> Iterator[tuple[int, FoundPassage]]:
+    def _passages(self, rows: Collection[int]) -> Iterator[tuple[int, PassageRow]]:
         """Read the passages at rows."""
         for row, found in self._database.passages(sorted(rows)).items():
             if self._is_current(row, found):
@@ -289,15 +289,15 @@ class _Searches:
         by_words = self._database.rank(words, self._candidates, searched) if self._query.word_weight else {}
         if cosines is None or not self._query.vector_weight:
             return _QuestionSearch(words, by_words, None, frozenset(by_words))
-        fitness = vector_fitness(cosines, searched)
-        nearest = best_rows(np.where(searched, fitness, -np.inf).astype(np.float32), self._candidates)
-        return _QuestionSearch(words, by_words, fitness, frozenset((*by_words, *nearest)))
+        scores = vector_score(cosines, searched)
+        nearest = best_rows(np.where(searched, scores, -np.inf).astype(np.float32), self._candidates)
+        return _QuestionSearch(words, by_words, scores, frozenset((*by_words, *nearest)))
 
     def _searched_rows(self) -> npt.NDArray[np.bool_]:
         ordinals = self._snapshot.ordinals
         return np.asarray(ordinals != _UNUSED if self._ordinals is None else np.isin(ordinals, self._ordinals))
 
-    def _is_current(self, row: int, found: FoundPassage) -> bool:
+    def _is_current(self, row: int, found: PassageRow) -> bool:
         """Return whether a row still has the passage that it had at the beginning of the search."""
         return row < len(self._snapshot.ordinals) and self._snapshot.ordinals[row] == found.ordinal
 
@@ -308,10 +308,10 @@ class _Searches:
             scores += [_share(words, terms) for words in self._words]
         return min(max([0.0, *scores]), 1.0)
 
-    def _fits(self, row: int, terms: frozenset[str]) -> bool:
-        """Return whether a passage with these terms fits one of the questions."""
+    def _is_relevant(self, row: int, terms: frozenset[str]) -> bool:
+        """Return whether a passage with these terms is relevant to one of the questions."""
         return any(
-            fits(
+            is_relevant(
                 language_of(question.text),
                 float(cosines[row]) if self._query.vector_weight and cosines is not None else None,
                 _share(words, terms) if self._query.word_weight else None,

@@ -211,7 +211,7 @@ class FileSearchResponse:
         self._searches += 1
         options = self._tool.ranking_options or RankingOptions()
         limit = self._tool.max_num_results or ANSWER_RESULTS
-        queries = Queries(texts, limit, self._tool.filters, options, fitting=options.score_threshold is None)
+        queries = Queries(texts, limit, self._tool.filters, options, requires_relevance=options.score_threshold is None)
         submitted = partial(submit, self._request, self._gateway, streamed=False)
         found, used = await search_stores(self._gateway, self._caller, self._stores, queries, submitted)
         self._parts += used

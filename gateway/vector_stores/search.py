@@ -44,7 +44,7 @@ class Queries:
     limit: int
     filter: SearchFilter | None = None
     ranking: RankingOptions = field(default_factory=RankingOptions)
-    fitting: bool = False
+    requires_relevance: bool = False
     """Return nothing of a vector store where no passage fits, as far as vectors and words tell."""
 
 
@@ -128,7 +128,7 @@ async def search_stores(
             threshold or 0.0,
             weights.embedding_weight,
             weights.text_weight,
-            fitting=queries.fitting,
+            requires_relevance=queries.requires_relevance,
         )
         hits = await gateway.searches.search(store, query)
         return [SearchHit(store.id, each.file.key.rpartition("/")[2], each) for each in hits]

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from auth_billing.access.principal import Principal
 from auth_billing.errors import NoSuchRecord
 from auth_billing.ids import new_id
-from chat_ui.document_search import FoundPassage
+from chat_ui.document_search import PassageHit
 from chat_ui.errors import Busy, NoEmbedder, SearchRefused
 from gateway.errors import GatewayError
 from gateway.http.gateway import Gateway
@@ -53,7 +53,7 @@ class GatewayDocumentSearch:
         await self._gateway.vector_stores.add(store, [NewFile(id, file.name, chunking, {}, person=principal.user)])
         self._gateway.files_attached.set()
 
-    async def search(self, principal: Principal, store: VectorStore, query: str, limit: int) -> list[FoundPassage]:
+    async def search(self, principal: Principal, store: VectorStore, query: str, limit: int) -> list[PassageHit]:
         """Search a vector store by a request of `principal` to the gateway's own application."""
         body = json.dumps({"query": query, "max_num_results": limit}).encode()
         path = f"/v1/vector_stores/{store.id}/search"
@@ -63,9 +63,9 @@ class GatewayDocumentSearch:
         return [_passage(each) for each in json.loads(answer.body)["data"]]
 
 
-def _passage(result: dict[str, Any]) -> FoundPassage:
+def _passage(result: dict[str, Any]) -> PassageHit:
     (content,) = result["content"]
-    return FoundPassage(
+    return PassageHit(
         file=result["file_id"],
         name=result["filename"],
         number=result["passage"],

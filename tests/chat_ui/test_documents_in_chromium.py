@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, FilePayload, Page, expect
 
 from auth_billing.access.roles import Role
-from chat_ui.document_search import FoundPassage
+from chat_ui.document_search import PassageHit
 from documents.content import Passage
 from stored_objects.vector_stores.records import ImportFailure
 from tests.chat_ui.chromium import Visit, chromium
@@ -86,7 +86,7 @@ async def upload_and_read(visit: Visit, house: ChatHouse) -> None:
     await expect(link).to_be_visible()
     file = (await link.get_attribute("href") or "").rpartition("/")[2]
     text = SENTENCES[1]
-    house.documents.found = [FoundPassage(file, "lease.pdf", 1, text, 1, ["Lease", "Section 2"], 0.84)]
+    house.documents.found = [PassageHit(file, "lease.pdf", 1, text, 1, ["Lease", "Section 2"], 0.84)]
     await page.get_by_label("Search in these documents").fill("When is the rent due?")
     await page.keyboard.press("Enter")
     found = page.get_by_role("list", name="Passages")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from auth_billing.access.principal import Principal
-from chat_ui.document_search import FoundPassage
+from chat_ui.document_search import PassageHit
 from documents.content import Passage
 from stored_objects.files.files import FILE_PREFIX, public_id
 from stored_objects.objects.records import StoredObject
@@ -25,7 +25,7 @@ class ScriptedDocumentSearch:
     """`DocumentSearch` over vector stores in memory."""
 
     stores: VectorStores
-    found: list[FoundPassage] = field(default_factory=list)
+    found: list[PassageHit] = field(default_factory=list)
     """What each search finds."""
     error: Exception | None = None
     """What is raised instead."""
@@ -44,7 +44,7 @@ class ScriptedDocumentSearch:
         id = public_id(FILE_PREFIX, file.id)
         await self.stores.add(store, [NewFile(id, file.name, Chunking(400, 50), {}, person=principal.user)])
 
-    async def search(self, principal: Principal, store: VectorStore, query: str, limit: int) -> list[FoundPassage]:
+    async def search(self, principal: Principal, store: VectorStore, query: str, limit: int) -> list[PassageHit]:
         self._fail()
         self.asked.append((store.id, query))
         return self.found[:limit]

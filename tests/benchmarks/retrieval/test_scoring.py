@@ -5,20 +5,20 @@ import math
 import pytest
 
 from benchmarks.retrieval.data_set import Answer, Query
-from benchmarks.retrieval.scoring import FoundPassage, answer_place, best_threshold, documents, ndcg, recall, score
+from benchmarks.retrieval.scoring import RetrievedPassage, answer_place, best_threshold, documents, ndcg, recall, score
 
 CAT = Query("cat", "What does a cat do?", {"cats": 1}, [Answer("cats", "it purrs")])
 DOG = Query("dog", "What does a dog do?", {"dogs": 1}, [Answer("dogs", "it barks")])
 FISH = Query("fish", "What does a fish sing?", {}, kind="unanswerable")
 SEARCHED = {
-    "cat": [FoundPassage("cats", "It sleeps.", 0.9), FoundPassage("cats", "It  purrs!", 0.8)],
-    "dog": [FoundPassage("dogs", "It barks.", 0.6), FoundPassage("cats", "It purrs.", 0.2)],
-    "fish": [FoundPassage("dogs", "It barks.", 0.3)],
+    "cat": [RetrievedPassage("cats", "It sleeps.", 0.9), RetrievedPassage("cats", "It  purrs!", 0.8)],
+    "dog": [RetrievedPassage("dogs", "It barks.", 0.6), RetrievedPassage("cats", "It purrs.", 0.2)],
+    "fish": [RetrievedPassage("dogs", "It barks.", 0.3)],
 }
 
 
 def test_documents_have_the_place_of_their_best_passage() -> None:
-    found = [FoundPassage(each, "", 0.5) for each in ("b", "a", "b", "c")]
+    found = [RetrievedPassage(each, "", 0.5) for each in ("b", "a", "b", "c")]
     assert documents(found) == ["b", "a", "c"]
 
 
@@ -32,7 +32,7 @@ def test_recall_and_ndcg_of_graded_documents() -> None:
 
 def test_an_answer_is_a_passage_with_the_quotation_of_its_document() -> None:
     assert answer_place(CAT, SEARCHED["cat"]) == 2
-    assert answer_place(CAT, [FoundPassage("dogs", "It purrs.", 1.0)]) is None
+    assert answer_place(CAT, [RetrievedPassage("dogs", "It purrs.", 1.0)]) is None
 
 
 def test_a_row_has_recall_answers_citations_and_refusals() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from auth_billing.access.roles import Role
-from chat_ui.document_search import FoundPassage
+from chat_ui.document_search import PassageHit
 from chat_ui.errors import NoEmbedder
 from chat_ui.http.routes import collections as routes
 from documents.content import Passage
@@ -49,7 +49,7 @@ async def test_a_file_is_uploaded_followed_searched_and_read(scene: Scene) -> No
     page = await ada.call("GET", f"/collections/{id}/files")
     assert (page["collection"]["completed"], page["has_more"]) == (1, False)
     assert [each["state"] for each in page["files"]] == ["completed"]
-    found = FoundPassage(file["id"], "umowa.pdf", 1, "700 euro", 1, ["Umowa"], 0.75)
+    found = PassageHit(file["id"], "umowa.pdf", 1, "700 euro", 1, ["Umowa"], 0.75)
     scene.chats.documents.found = [found]
     (passage,) = (await ada.call("POST", f"/collections/{id}/search", {"query": "ile?"}))["passages"]
     assert passage == vars(found)

@@ -79,13 +79,13 @@ def test_an_expired_file_is_not_found(index: LocalIndex, tmp_path: Path) -> None
 
 
 def test_nothing_is_found_if_no_passage_fits(index: LocalIndex) -> None:
-    assert found(index, "Ile wynosi okres wypowiedzenia?", fitting=True, **WORDS)[0] == ("work", 1)
+    assert found(index, "Ile wynosi okres wypowiedzenia?", requires_relevance=True, **WORDS)[0] == ("work", 1)
     assert found(index, "Ile wynosi kara za opóźnienie?", **WORDS) == [("work", 1)]
-    assert found(index, "Ile wynosi kara za opóźnienie?", fitting=True, **WORDS) == []
+    assert found(index, "Ile wynosi kara za opóźnienie?", requires_relevance=True, **WORDS) == []
     like = TEXTS["lease"][0]
-    assert found(index, "Wo?", like, fitting=True)[0] == ("lease", 0)
-    assert len(found(index, "Wo?", like, fitting=True)) == 6
-    assert found(index, "Wo?", "another text", fitting=True) == []
+    assert found(index, "Wo?", like, requires_relevance=True)[0] == ("lease", 0)
+    assert len(found(index, "Wo?", like, requires_relevance=True)) == 6
+    assert found(index, "Wo?", "another text", requires_relevance=True) == []
 
 
 def test_the_nearest_vector_comes_first(index: LocalIndex) -> None:
@@ -96,7 +96,7 @@ def test_the_nearest_vector_comes_first(index: LocalIndex) -> None:
     assert hits[1].score < 0.9
 
 
-def test_fitness_by_words_and_by_vectors_is_added(index: LocalIndex) -> None:
+def test_scores_by_words_and_by_vectors_are_added(index: LocalIndex) -> None:
     assert found(index, "kaucja", like=TEXTS["lease"][1])[0] == ("lease", 1)
     by_vector = found(index, "kettle", like=TEXTS["work"][0], vector_weight=1000.0)
     assert by_vector[0] == ("work", 0)

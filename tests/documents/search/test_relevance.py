@@ -1,11 +1,11 @@
-"""Whether a passage fits a question, by its cosine and the question's words."""
+"""Whether a passage is relevant to a question, by its cosine and the question's words."""
 
 from __future__ import annotations
 
 import pytest
 
-from documents.search.fit import LIKELY_COSINE, LIKELY_WORDS, SURE_COSINE, SURE_WORDS, fits
 from documents.search.question_language import Language
+from documents.search.relevance import LIKELY_COSINE, LIKELY_WORDS, SURE_COSINE, SURE_WORDS, is_relevant
 
 BELOW = 0.001
 
@@ -28,4 +28,4 @@ BELOW = 0.001
 def test_a_passage_fits_by_either_measure_or_by_both(
     language: Language | None, cosine: float | None, words: float | None, *, expected: bool
 ) -> None:
-    assert fits(language, cosine, words) is expected
+    assert is_relevant(language, cosine, words) is expected

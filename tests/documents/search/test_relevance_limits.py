@@ -1,4 +1,4 @@
-"""The limits of `fit.py` on questions in two languages, with the default embedding model."""
+"""The limits of `relevance.py` on questions in two languages, with the default embedding model."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ class Searcher:
         content = FileContent(IndexedFile("vs/f", "f.md", {}, "p", 1), texts, np.asarray(vectors(model, embedded)))
         self._index.apply(IndexChanges([content], position=1))
 
-    def fitting(self, questions: list[str]) -> list[str]:
-        """Return the questions that a passage fits."""
+    def answerable(self, questions: list[str]) -> list[str]:
+        """Return the questions to which a passage is relevant."""
         embedded = vectors(self._model, questions).tolist()
         asked = [Question(text, vector) for text, vector in zip(questions, embedded, strict=True)]
-        return [each.text for each in asked if self._index.search(SearchQuery([each], limit=8, fitting=True))]
+        return [
+            each.text for each in asked if self._index.search(SearchQuery([each], limit=8, requires_relevance=True))
+        ]
 
     def close(self) -> None:
         self._index.close()
@@ -58,8 +60,8 @@ def test_what_passages_answer_fits_and_other_things_do_not(library: tuple[Search
     searcher, languages = library
     for language in languages:
         answered, near = ANSWERED[language], NEAR[language]
-        assert searcher.fitting(answered) == [each for each in answered if each not in REFUSED]
-        assert searcher.fitting(OTHER[language]) == []
+        assert searcher.answerable(answered) == [each for each in answered if each not in REFUSED]
+        assert searcher.answerable(OTHER[language]) == []
         assert {language_of(each) for each in answered + near + OTHER[language]} == {language}
 
 
@@ -67,6 +69,6 @@ def test_near_misses_are_left_to_the_model(tmp_path: Path, embedding_folder: Pat
     passing = 0
     for language, passages in PASSAGES.items():
         searcher = Searcher(tmp_path / language, embedding_folder, passages)
-        passing += len(searcher.fitting(NEAR[language]))
+        passing += len(searcher.answerable(NEAR[language]))
         searcher.close()
     assert passing == NEAR_THAT_PASS
