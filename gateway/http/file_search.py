@@ -37,7 +37,7 @@ from gateway.openai.responses.request import ResponseRequest
 from gateway.openai.responses.tools import FILE_SEARCH
 from gateway.openai.responses.translation import to_chat
 from gateway.openai.tools import AllowedTools, AllowedToolsChoice, FunctionTool, ToolChoiceOption
-from gateway.openai.vector_stores import RankingOptions
+from gateway.openai.vector_store_search import RankingOptions
 from gateway.vector_stores.passage_prompt import Budget, absent_answer, queries_of, quote
 from gateway.vector_stores.search import ANSWER_RESULTS, Queries, SearchHit, search_stores
 from router.errors import PublishError

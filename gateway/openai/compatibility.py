@@ -26,12 +26,12 @@ from gateway.openai.responses.request import InputTokensRequest, ResponseRequest
 from gateway.openai.scores import RerankRequest, ScoreRequest
 from gateway.openai.stored_completions import StoredChatCompletionUpdate
 from gateway.openai.tokenisation import DetokenizeRequest, TokenizeRequest
+from gateway.openai.vector_store_search import VectorStoreSearch
 from gateway.openai.vector_stores import (
     FileBatchCreate,
     VectorStoreCreate,
     VectorStoreFileCreate,
     VectorStoreFileUpdate,
-    VectorStoreSearch,
     VectorStoreUpdate,
 )
 

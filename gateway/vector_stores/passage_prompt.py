@@ -13,7 +13,7 @@ from documents.search.question_language import Language, language_of
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import Message, UserMessage, UserPart, image_urls, text_of
 from gateway.openai.token_estimate import estimated_tokens
-from gateway.openai.vector_stores import MAX_QUERY
+from gateway.openai.vector_store_search import MAX_QUERY
 from gateway.vector_stores.search import SearchHit
 from router.messages import PromptBounds
 

@@ -20,7 +20,7 @@ from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_embedding_job
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.token_estimate import estimated_tokens
-from gateway.openai.vector_stores import ComparisonFilter, HybridWeights, RankingOptions, SearchFilter
+from gateway.openai.vector_store_search import ComparisonFilter, HybridWeights, RankingOptions, SearchFilter
 from gateway.vector_stores.embedder import SPECIAL_TOKENS, served_embedder
 from router.messages import Job, UsagePart
 from stored_objects.vector_stores.records import VectorStore

@@ -18,7 +18,7 @@ from gateway.answers.responses.custom_input import CustomInput
 from gateway.answers.responses.drawn_images import DrawnImages, drawn_blobs, is_drawing
 from gateway.openai.responses.tools import FILE_SEARCH, SEARCH_QUERY
 from gateway.openai.steps import AnswerStep
-from gateway.openai.vector_stores import MAX_QUERY
+from gateway.openai.vector_store_search import MAX_QUERY
 from router.messages import Delta, FinishReason, Step, TokenAlternative, TokenLogprob, ToolCallDelta
 from stored_objects.images.results import BlobAddress
 from stored_objects.responses.responses import item_id

@@ -22,17 +22,14 @@ from gateway.http.vector_stores import (
     shown_store,
     unknown_places,
 )
+from gateway.openai.vector_store_search import RankingOptions, SearchResult, SearchResultPage, VectorStoreSearch
 from gateway.openai.vector_stores import (
-    RankingOptions,
-    SearchResult,
-    SearchResultPage,
     VectorStoreCreate,
     VectorStoreDeleted,
     VectorStoreFileCreate,
     VectorStoreList,
     VectorStoreObject,
     VectorStoreQuery,
-    VectorStoreSearch,
     VectorStoreUpdate,
 )
 from gateway.vector_stores.embedder import embedder_of

@@ -26,7 +26,7 @@ from pydantic_core import PydanticCustomError
 from gateway.openai.base import ApiModel, Ignored
 from gateway.openai.json_schema import MAX_BYTES, check_pattern
 from gateway.openai.tools import MAX_TOOLS, ToolName
-from gateway.openai.vector_stores import MAX_RESULTS, RankingOptions, SearchFilter, check_filter
+from gateway.openai.vector_store_search import MAX_RESULTS, RankingOptions, SearchFilter, check_filter
 from router.messages import LARK_KEYWORD
 
 MAX_DEFINITION = MAX_BYTES // 4

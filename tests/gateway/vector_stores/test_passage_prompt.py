@@ -11,7 +11,7 @@ from documents.search.index import Hit, IndexedFile
 from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import Message
 from gateway.openai.token_estimate import estimated_tokens
-from gateway.openai.vector_stores import MAX_QUERY
+from gateway.openai.vector_store_search import MAX_QUERY
 from gateway.vector_stores.passage_prompt import MIN_TOKENS, QuotingPrompt, absent_answer, queries_of, quote
 from gateway.vector_stores.search import SearchHit
 from router.messages import PromptBounds
