@@ -13,7 +13,8 @@ from inference_worker.engine_protocol import TokenEvent
 from inference_worker.errors import PromptRejected
 from inference_worker.settings import EngineSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
-from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.model_limits import ModelLimits
+from inference_worker.worker.text.processor import TextProcessor
 from router.messages import ChatPrompt, Job, SamplingParams, Usage
 
 DEADLINE = 600.0

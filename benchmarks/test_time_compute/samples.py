@@ -12,8 +12,9 @@ from typing import Any
 from inference_worker.engine.engine import Engine
 from inference_worker.settings import EngineSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
+from inference_worker.worker.text.model_limits import ModelLimits
 from inference_worker.worker.text.output_text import OutputText
-from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.processor import TextProcessor
 from router.messages import ChatPrompt, Job, SamplingParams
 
 Conversation = list[dict[str, Any]]

@@ -13,8 +13,9 @@ from inference_worker.engine_protocol import EngineEvent, GenerationRequest, Req
 from inference_worker.errors import PromptRejected
 from inference_worker.worker.engine_attempt import GenerationAttempt
 from inference_worker.worker.job_handler import EngineJobHandler, HandlerContext
+from inference_worker.worker.text.model_limits import ModelLimits
 from inference_worker.worker.text.output_text import Release
-from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.worker.text.prompt_echo import prompt_echo, prompt_logprobs
 from inference_worker.worker.text.tokenisation import send_tokens
 from router.messages import Delta, FailureCode, Job, Task, TokenisationPrompt

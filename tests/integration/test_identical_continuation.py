@@ -18,8 +18,9 @@ from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import TokenEvent
 from inference_worker.settings import EngineSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
+from inference_worker.worker.text.model_limits import ModelLimits
 from inference_worker.worker.text.output_text import OutputText
-from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.processor import TextProcessor
 from router.messages import ChatPrompt, Grammar, GrammarKind, Job, SamplingParams, TextOptions, TextPrompt
 from tests.fakes.jobs import make_job
 

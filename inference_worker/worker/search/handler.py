@@ -41,7 +41,8 @@ from inference_worker.worker.search.result_reading import ResultReading, reading
 from inference_worker.worker.search.result_sandbox import ResultSandbox
 from inference_worker.worker.search.verifier import PARAM, scores_of
 from inference_worker.worker.text.detokenizer import Detokenizer
-from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.model_limits import ModelLimits
+from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.worker.text.reasoning.style import without_reasoning
 from router.errors import PublishError, TooManyAncestors
 from router.messages import MAX_DEPTH, ChatPrompt, ExtractionKind, Job, Search, SearchMethod, Step, Terminal

@@ -6,7 +6,6 @@ Validates what a gateway can't, because it needs the vocabulary or the context l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +25,14 @@ from inference_worker.tokenizer.tokenizer_files import TextFiles
 from inference_worker.worker.text.chat_template import ChatTemplate, flatten
 from inference_worker.worker.text.conversation_truncation import shortened_ids
 from inference_worker.worker.text.fill_in_middle import fill_in_ids
+from inference_worker.worker.text.model_limits import (
+    ModelLimits,
+    check_ids,
+    check_prompt,
+    check_token_options,
+    tokens_wanted,
+    too_long,
+)
 from inference_worker.worker.text.output_text import OutputText
 from inference_worker.worker.text.prompt_bounds import prompt_bounds
 from inference_worker.worker.text.reasoning.splitter import ReasoningSplitter
@@ -57,22 +64,14 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class ModelLimits:
-    """The engine's limits for one model: context length in tokens; token ids are below `vocab_size`."""
-
-    max_model_len: int
-    vocab_size: int
-
-
-@dataclass(frozen=True)
-class PromptImages:
+class ImageInputs:
     """The images of a prompt as a model reads them: each one's token ids, and the arrays of all of them."""
 
     token_ids: list[list[int]]
     inputs: list[ModelInput]
 
 
-NO_IMAGES = PromptImages([], [])
+NO_IMAGES = ImageInputs([], [])
 
 
 class TextProcessor:
@@ -152,10 +151,10 @@ class TextProcessor:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._tokenisation, self._tokens, source, prompt, limits, images)
 
-    def _tokens(self, source: Job, prompt: TokenisationPrompt, limits: ModelLimits, images: PromptImages) -> TokenList:
+    def _tokens(self, source: Job, prompt: TokenisationPrompt, limits: ModelLimits, images: ImageInputs) -> TokenList:
         if isinstance(prompt.source, TokenPrompt):
             ids = prompt.source.token_ids
-            _check_ids("tokens", ids, limits)
+            check_ids("tokens", ids, limits)
             return TokenList(len(ids), text=self.tokenizer.decode(ids, skip_controls=False))
         if isinstance(prompt.source, TextPrompt) and not prompt.add_special_tokens:
             self._check_size(prompt.source.text, source, limits)
@@ -164,7 +163,7 @@ class TextProcessor:
             ids = self._prompt_ids(source, limits, images)
         return TokenList.of(ids, prompt, self.tokenizer.name_of)
 
-    async def _read_images(self, job: Job) -> PromptImages:
+    async def _read_images(self, job: Job) -> ImageInputs:
         """Return the job's images as the model reads them; the default rejects prompts with images."""
         if isinstance(job.prompt, ChatPrompt) and job.prompt.images:
             raise PromptRejected("This model reads no images.", "messages", FailureCode.INVALID_PROMPT)
@@ -174,7 +173,7 @@ class TextProcessor:
         """Return a message's content as one string, as the chat template gets it."""
         return flatten(content)
 
-    def _with_images(self, ids: list[int], images: PromptImages) -> list[int]:
+    def _with_images(self, ids: list[int], images: ImageInputs) -> list[int]:
         """Return the token ids of a conversation with each image token replaced by the tokens of its image."""
         del images
         return ids
@@ -231,15 +230,15 @@ class TextProcessor:
             return None
         return ToolCallSplitter(parser, f"{job.id}/{choice}", self.tokenizer.controls.ids_of(parser.markup.tokens))
 
-    def _prepare(self, job: Job, request_id: str, limits: ModelLimits, images: PromptImages) -> GenerationRequest:
+    def _prepare(self, job: Job, request_id: str, limits: ModelLimits, images: ImageInputs) -> GenerationRequest:
         style = None if self._template is None else self._template.tool_style
         grammar = output_grammar(job.prompt, job.grammar, style, self.tokenizer.controls.ids_by_text)
         reasoning = self._reasoning
         if grammar is not None and reasoning is not None and not reasoning.has_tokens:
             job = without_reasoning(job)
         prompt_ids = _truncated(self._prompt_ids(job, limits, images), job, limits)
-        _check_prompt(prompt_ids, job, limits)
-        _check_token_options(job.sampling, limits)
+        check_prompt(prompt_ids, job, limits)
+        check_token_options(job.sampling, limits)
         return GenerationRequest(
             id=request_id,
             prompt_ids=prompt_ids,
@@ -262,7 +261,7 @@ class TextProcessor:
         spelled = [spelling for word in words for spelling in (word, f" {word.lstrip()}")]
         return [ids for ids in map(self.tokenizer.encode_inside, dict.fromkeys(spelled)) if ids]
 
-    def _prompt_ids(self, job: Job, limits: ModelLimits, images: PromptImages) -> list[int]:
+    def _prompt_ids(self, job: Job, limits: ModelLimits, images: ImageInputs) -> list[int]:
         prompt = job.prompt
         if isinstance(prompt, TokenPrompt):
             return prompt.token_ids
@@ -276,7 +275,7 @@ class TextProcessor:
         if not isinstance(prompt, ChatPrompt):
             raise PromptRejected("This model does not score.", "model")
         if job.text.drop_turns:
-            space = limits.max_model_len - _tokens_wanted(job)
+            space = limits.max_model_len - tokens_wanted(job)
             return shortened_ids(prompt, partial(self._conversation_ids, job=job, limits=limits), space)
         return self._with_images(self._conversation_ids(prompt, job, limits), images)
 
@@ -320,7 +319,7 @@ class TextProcessor:
         # The factor 4 allows for normalisers that shorten a text.
         min_tokens = len(text) // (4 * max(1, self.tokenizer.max_token_bytes))
         if min_tokens >= limits.max_model_len:
-            raise _too_long(min_tokens, job, limits)
+            raise too_long(min_tokens, job, limits)
 
 
 def _is_short(job: Job) -> bool:
@@ -340,7 +339,7 @@ def _truncated(prompt_ids: list[int], job: Job, limits: ModelLimits) -> list[int
     """Keep the last `truncate_prompt_tokens` ids; -1 keeps as many as leave space for the output."""
     kept = job.text.truncate_prompt_tokens
     if kept == -1:
-        kept = limits.max_model_len - _tokens_wanted(job)
+        kept = limits.max_model_len - tokens_wanted(job)
     return prompt_ids[-kept:] if kept is not None and kept > 0 else prompt_ids
 
 
@@ -352,50 +351,3 @@ def _sampling(job: Job, rest: int) -> SamplingParams:
     if sampling.max_tokens is not None or sampling.default_max_tokens is None:
         return sampling
     return msgspec.structs.replace(sampling, max_tokens=min(sampling.default_max_tokens, rest))
-
-
-def _tokens_wanted(job: Job) -> int:
-    return job.sampling.max_tokens if job.sampling.max_tokens is not None else 1
-
-
-def _check_prompt(prompt_ids: list[int], job: Job, limits: ModelLimits) -> None:
-    if not prompt_ids:
-        raise PromptRejected("The prompt is empty.", "prompt")
-    _check_ids("prompt", prompt_ids, limits)
-    if len(prompt_ids) + _tokens_wanted(job) > limits.max_model_len:
-        raise _too_long(len(prompt_ids), job, limits)
-
-
-def _check_token_options(sampling: SamplingParams, limits: ModelLimits) -> None:
-    if not -(2**63) <= sampling.seed < 2**63:
-        raise PromptRejected("The seed must fit into 64 bits.", "seed")
-    _check_ids("logit_bias", sampling.logit_bias, limits)
-    _check_ids("stop_token_ids", sampling.stop_token_ids, limits)
-    _check_ids("allowed_token_ids", sampling.allowed_token_ids or (), limits)
-
-
-def _check_ids(param: str, ids: Iterable[int], limits: ModelLimits) -> None:
-    outside = next((id_ for id_ in ids if not 0 <= id_ < limits.vocab_size), None)
-    if outside is not None:
-        message = f"Token id {outside} is outside the model's vocabulary of {limits.vocab_size}."
-        raise PromptRejected(message, param)
-
-
-def _too_long(prompt_tokens: int, job: Job, limits: ModelLimits) -> PromptRejected:
-    """Return the rejection in OpenAI's wording, which clients search for."""
-    chat = isinstance(job.prompt, ChatPrompt)
-    limit = f"This model's maximum context length is {limits.max_model_len} tokens."
-    if prompt_tokens >= limits.max_model_len:
-        detail = (
-            f"However, your messages resulted in {prompt_tokens} tokens. Please reduce the length of the messages."
-            if chat
-            else f"However, your prompt has {prompt_tokens} tokens. Please reduce the length of the prompt."
-        )
-    else:
-        wanted = job.sampling.max_tokens or 1
-        detail = (
-            f"However, you requested {prompt_tokens + wanted} tokens ({prompt_tokens} in the "
-            f"{'messages' if chat else 'prompt'}, {wanted} in the completion). Please reduce the length of the "
-            f"{'messages' if chat else 'prompt'} or completion."
-        )
-    return PromptRejected(f"{limit} {detail}", "messages" if chat else "prompt", FailureCode.CONTEXT_LENGTH_EXCEEDED)

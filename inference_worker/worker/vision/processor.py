@@ -11,7 +11,7 @@ from inference_worker.errors import ImageRejected, PromptRejected, UnsupportedMo
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.chat_template import IMAGE_MARK, ChatTemplate, mark_images
-from inference_worker.worker.text.processor import NO_IMAGES, PromptImages, TextProcessor
+from inference_worker.worker.text.processor import NO_IMAGES, ImageInputs, TextProcessor
 from inference_worker.worker.vision.image_reader import ImageReader, ImageTokens
 from router.messages import ChatPrompt, FailureCode, Job
 
@@ -58,7 +58,7 @@ class VisionTextProcessor(TextProcessor):
         self._reader.close()
         super().close()
 
-    async def _read_images(self, job: Job) -> PromptImages:
+    async def _read_images(self, job: Job) -> ImageInputs:
         _refuse_options(job)
         if not isinstance(job.prompt, ChatPrompt) or not job.prompt.images:
             return NO_IMAGES
@@ -67,7 +67,7 @@ class VisionTextProcessor(TextProcessor):
         except ImageRejected as error:
             message = f"Image {error.index + 1} of the messages can't be read: {error.reason}."
             raise PromptRejected(message, "messages", FailureCode.INVALID_PROMPT) from error
-        images = PromptImages([self._ids_of(text) for text in read.texts], read.inputs)
+        images = ImageInputs([self._ids_of(text) for text in read.texts], read.inputs)
         if max(map(len, images.token_ids)) > self._max_image_tokens:  # holds of credit count on it
             raise PromptRejected("An image has too many tokens.", "messages", FailureCode.INVALID_PROMPT)
         return images
@@ -75,7 +75,7 @@ class VisionTextProcessor(TextProcessor):
     def _content(self, content: Any) -> str:
         return mark_images(content)
 
-    def _with_images(self, ids: list[int], images: PromptImages) -> list[int]:
+    def _with_images(self, ids: list[int], images: ImageInputs) -> list[int]:
         if sum(each == self._placeholder for each in ids) != len(images.token_ids):
             raise PromptRejected(
                 "The model's chat template has no place for these images.", "messages", FailureCode.INVALID_PROMPT

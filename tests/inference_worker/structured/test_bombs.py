@@ -17,7 +17,8 @@ from inference_worker.errors import GrammarRejected, PromptRejected
 from inference_worker.structured import sandbox
 from inference_worker.structured.sandbox import GrammarSandbox
 from inference_worker.structured.sandbox_process import TOO_COMPLEX
-from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.model_limits import ModelLimits
+from inference_worker.worker.text.processor import TextProcessor
 from router.messages import Grammar, Job, SamplingParams, TextPrompt
 from tests.contract.examples import JOB
 from tests.fakes.counting_text import VOCAB_SIZE, counting_text

@@ -19,7 +19,8 @@ from inference_worker.tokenizer.control_tokens import MARKERS, ControlToken, Con
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.tokenizer.tokenizer_gguf import tokenizer_definition
-from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.model_limits import ModelLimits
+from inference_worker.worker.text.processor import TextProcessor
 from router.messages import ChatPrompt, FailureCode, Prompt, TextPrompt
 from tests.fakes.counting_text import BEGIN, END, TEMPLATE, counting_text, definition
 from tests.inference_worker.worker_bench import make_job

@@ -16,7 +16,8 @@ from inference_worker.errors import PromptRejected, UnsupportedModel
 from inference_worker.model_files.model_source import resolve
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.model_limits import ModelLimits
+from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.worker.vision.processor import VisionTextProcessor
 from router.messages import ChatPrompt, Job, SamplingParams, TextOptions, TokenPrompt
 from router.usage_bound import max_usage

@@ -12,7 +12,8 @@ import pytest
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.model_limits import ModelLimits
+from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.worker.text.prompt_bounds import prompt_bounds, text_bounds
 from router.messages import ChatPrompt, Job, Prompt, PromptBounds, SamplingParams, TextPrompt
 from router.usage_bound import max_usage

@@ -12,7 +12,8 @@ from inference_worker.errors import PromptRejected
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text import prompt_echo
 from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.model_limits import ModelLimits
+from inference_worker.worker.text.processor import TextProcessor
 from router.messages import FailureCode, Job, Prompt, SamplingParams, TextOptions, TextPrompt, TokenPrompt
 from tests.contract.examples import JOB
 from tests.fakes.counting_text import BEGIN, FIRST, TEMPLATE, VOCAB_SIZE, counting_text, definition

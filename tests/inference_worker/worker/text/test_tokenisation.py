@@ -12,7 +12,7 @@ import pytest
 from inference_worker.errors import PromptRejected
 from inference_worker.worker.embedding.processor import EmbeddingProcessor
 from inference_worker.worker.text import tokenisation
-from inference_worker.worker.text.processor import ModelLimits
+from inference_worker.worker.text.model_limits import ModelLimits
 from inference_worker.worker.text.tokenisation import TokenList
 from router.messages import (
     Failed,

@@ -11,7 +11,8 @@ from inference_worker.errors import PromptRejected
 from inference_worker.reasoning import ReasoningTokens
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.model_limits import ModelLimits
+from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.worker.text.reasoning.markup import reasoning_markup
 from router.messages import ChatPrompt, Grammar, GrammarKind, Job, TextPrompt
 from tests.fakes.counting_text import TEMPLATE, counting_text, definition

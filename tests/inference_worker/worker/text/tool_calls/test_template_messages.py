@@ -9,7 +9,8 @@ import pytest
 
 from inference_worker.tokenizer.tokenizer import Tokenizer
 from inference_worker.worker.text.chat_template import ChatTemplate
-from inference_worker.worker.text.processor import ModelLimits, TextProcessor
+from inference_worker.worker.text.model_limits import ModelLimits
+from inference_worker.worker.text.processor import TextProcessor
 from inference_worker.worker.text.tool_calls.template_messages import with_parsed_arguments
 from inference_worker.worker.text.tool_calls.tool_style import MarkupFamily, ToolStyle, tool_style
 from router.messages import ChatPrompt, ToolChoice, ToolMode
