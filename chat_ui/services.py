@@ -21,7 +21,8 @@ from chat_ui.generations.generations import Generations
 from chat_ui.generations.model_client import ModelClient
 from chat_ui.history.conversation_images import ConversationImages
 from chat_ui.history.conversation_lists import ConversationLists
-from chat_ui.history.records import Owner, PresetStore
+from chat_ui.history.presets import PresetStore
+from chat_ui.history.records import Owner
 from chat_ui.history.storage import StorageQuota
 from chat_ui.importing.importer import Importer
 from stored_objects.files.files import ProjectFiles

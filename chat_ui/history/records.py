@@ -1,4 +1,4 @@
-"""Defines records of conversations, messages, presets and shares, and the interfaces of the stores that keep them.
+"""Defines records of conversations, messages and shares, and the interfaces of the stores that keep them.
 
 Every record belongs to an `Owner`, and every lookup is by owner, so records of other owners are never found. (A share's
 token and the list of abandoned answers are the two exceptions, and have ports of their own.) Times are Unix seconds.
@@ -197,15 +197,6 @@ class SearchResult:
     order: str
 
 
-@dataclass(frozen=True)
-class Preset:
-    """A named set of model settings."""
-
-    id: str
-    name: str
-    settings: ModelSettings
-
-
 class ConversationStore(Protocol):
     """Store of conversations."""
 
@@ -310,26 +301,6 @@ class MessageStore(Protocol):
 
     async def request_stop(self, owner: Owner, conversation_id: str, message_id: str) -> Message | None:
         """Set an answer's stop flag, which its writer polls; return the message, `None` if it does not exist."""
-        ...
-
-
-class PresetStore(Protocol):
-    """Store of presets."""
-
-    async def add(self, owner: Owner, preset: Preset) -> None:
-        """Store a preset (a named set of model settings) of the owner durably."""
-        ...
-
-    async def all(self, owner: Owner) -> list[Preset]:
-        """Return the owner's presets, sorted by name."""
-        ...
-
-    async def change(self, owner: Owner, preset_id: str, changes: Mapping[str, Any]) -> Preset | None:
-        """Change a preset's `name` or `settings`; return the changed preset, `None` if it does not exist."""
-        ...
-
-    async def remove(self, owner: Owner, preset_id: str) -> bool:
-        """Delete a preset of the owner; return false if it does not exist."""
         ...
 
 

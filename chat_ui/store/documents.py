@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from auth_billing.store.documents import from_document
+from chat_ui.history.presets import Preset
 from chat_ui.history.records import (
     AnswerError,
     AttachedImage,
@@ -17,7 +18,6 @@ from chat_ui.history.records import (
     Message,
     ModelSettings,
     Owner,
-    Preset,
     QueueStatus,
     Role,
     State,

@@ -7,7 +7,8 @@ from typing import Any
 
 from auth_billing.store.connection import StoreConnection
 from chat_ui.history.limits import MAX_PRESETS
-from chat_ui.history.records import Owner, Preset
+from chat_ui.history.presets import Preset
+from chat_ui.history.records import Owner
 from chat_ui.store.documents import owned_by, preset_from, to_stored
 
 COLLECTION = "chat_presets"

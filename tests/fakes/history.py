@@ -8,16 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from chat_ui.history.limits import MAX_RESULTS, MAX_TERMS
-from chat_ui.history.records import (
-    Claim,
-    Conversation,
-    Message,
-    Owner,
-    PageQuery,
-    Preset,
-    Progress,
-    SearchResult,
-)
+from chat_ui.history.presets import Preset
+from chat_ui.history.records import Claim, Conversation, Message, Owner, PageQuery, Progress, SearchResult
 from chat_ui.history.storage import ByteCount
 from chat_ui.importing.records import Import
 from tests.fakes.accounts import Absence

@@ -12,6 +12,7 @@ import pytest
 
 from auth_billing.store.connection import StoreConnection
 from chat_ui.history.limits import MAX_TERMS
+from chat_ui.history.presets import Preset
 from chat_ui.history.records import (
     AnswerError,
     AttachedImage,
@@ -21,7 +22,6 @@ from chat_ui.history.records import (
     ModelSettings,
     Owner,
     PageQuery,
-    Preset,
     Progress,
     QueueStatus,
     Role,
