@@ -1,4 +1,4 @@
-"""Commands `headrace keys ...` (create, list, rotate, revoke) and `headrace control-secret`: options and output.
+"""Commands `headrace key`, `keys ...` (create, list, rotate, revoke) and `control-secret`: options and output.
 
 Each command imports its implementation (`key_commands.py`) only when it is run, so that others start fast.
 """
@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 
 from auth_billing.access.scopes import Scope
-from infra.cli.store_command import MongoUrl, print_table, run_with_accounts
+from infra.cli.store_command import MongoUrl, console, print_table, run_with_accounts
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 
@@ -34,9 +34,17 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands `keys ...` and `control-secret` to `app`, the `headrace` command line."""
+    """Add the commands `key`, `keys ...` and `control-secret` to `app`, the `headrace` command line."""
+    app.command(rich_help_panel=PANEL)(key)
     app.add_typer(keys, name="keys", rich_help_panel=PANEL)
     app.command(rich_help_panel=PANEL)(control_secret)
+
+
+def key(mongodb_url: MongoUrl = None) -> None:
+    """Replace the development account's API key and print the new one."""
+    console.print(
+        run_with_accounts(mongodb_url, lambda access: access.renew_development_key()), markup=False, soft_wrap=True
+    )
 
 
 @keys.command()

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request, Response
 
 from auth_billing.ids import new_id
 from chat_ui.errors import ConversationFull, NoSuchConversation, existing
-from chat_ui.history import records
+from chat_ui.history import presets as preset_records
 from chat_ui.history.limits import MAX_PRESETS
+from chat_ui.history.records import ModelSettings
 from chat_ui.http import serialisation
 from chat_ui.http.access_control import Caller, max_body
 from chat_ui.http.request_bodies import EmptyJson
@@ -58,7 +59,7 @@ async def create_preset(request: Request, caller: Caller, body: NewPresetJson) -
     presets, owner = services_of(request).presets, owner_of(caller)
     if len(await presets.all(owner)) >= MAX_PRESETS:
         raise ConversationFull(f"You have {MAX_PRESETS} presets: delete one first.")
-    preset = records.Preset(new_id("preset-"), body.name, _without_consents(body.settings))
+    preset = preset_records.Preset(new_id("preset-"), body.name, _without_consents(body.settings))
     await presets.add(owner, preset)
     return schema_response(Preset.model_validate(preset), 201)
 
@@ -88,6 +89,6 @@ async def delete_preset(request: Request, preset_id: str, caller: Caller, _empty
     return no_content()
 
 
-def _without_consents(body: SettingsBody) -> records.ModelSettings:
+def _without_consents(body: SettingsBody) -> ModelSettings:
     """Return the settings of a preset: consents belong to one conversation."""
     return replace(serialisation.settings_of(body), tools_allowed=())
