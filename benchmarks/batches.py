@@ -1,8 +1,9 @@
 """`python -m benchmarks.batches`: measures what a batch does to the TTFT of people who use the same model meanwhile.
 
 `headrace up` with one worker, whose model runs on this machine. People's requests arrive at random (Poisson, seeded) in
-turns without and beside a batch (`/v1/batches`) of thousands of lines that wait or run. Everything, broker and client
-too, shares this machine's cores. Writes `batches.json`.
+turns without and beside a batch (`/v1/batches`) of thousands of lines that wait or run: in a round at the same
+moments, with prompts of their own. Everything, broker and client too, shares this machine's cores. Writes
+`batches.json`.
 """
 
 from __future__ import annotations
@@ -64,18 +65,18 @@ async def measure(endpoint: Endpoint, loads: Sequence[People], arguments: argpar
     found = {(load.name, beside): Measured([]) for load in loads for beside in (False, True)}
     seed = 0
     async with openai.AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key, max_retries=10) as api:
-        await people_timelines(endpoint, loads[0], 5.0, 0)
+        await people_timelines(endpoint, loads[0], 5.0, 0, 0)
         for number in range(arguments.rounds):
             for load in loads:
                 for beside in (False, True) if number % 2 == 0 else (True, False):
                     seed += 1
                     measured = found[load.name, beside]
                     if not beside:
-                        measured.timelines += await people_timelines(endpoint, load, arguments.seconds, seed)
+                        measured.timelines += await people_timelines(endpoint, load, arguments.seconds, number, seed)
                         continue
                     async with _batch(api, endpoint.model, arguments.lines, seed) as batch:
                         before, began = await _answered(api, batch), time.perf_counter()
-                        measured.timelines += await people_timelines(endpoint, load, arguments.seconds, seed)
+                        measured.timelines += await people_timelines(endpoint, load, arguments.seconds, number, seed)
                         after = await _answered(api, batch)
                         measured.lines += after - before
                         measured.seconds += time.perf_counter() - began
@@ -84,9 +85,12 @@ async def measure(endpoint: Endpoint, loads: Sequence[People], arguments: argpar
     return [row for load in loads for row in _rows(load, found[load.name, False], found[load.name, True])]
 
 
-async def people_timelines(endpoint: Endpoint, load: People, seconds: float, seed: int) -> list[Timeline]:
-    """Send people's requests for `seconds`, each with a prompt of its own; return their timelines."""
-    arrivals = [at for at in workloads.poisson(round(2 * load.rate * seconds) + 20, load.rate, seed) if at < seconds]
+async def people_timelines(endpoint: Endpoint, load: People, seconds: float, when: int, seed: int) -> list[Timeline]:
+    """Send people's requests for `seconds`, each with a prompt of its own; return their timelines.
+
+    `when` draws the moments of arrival, `seed` the prompts.
+    """
+    arrivals = [at for at in workloads.poisson(round(2 * load.rate * seconds) + 20, load.rate, when) if at < seconds]
     requests = workloads.fixed(len(arrivals), VOCAB_SIZE, load.inputs, load.outputs, seed)
     return await client.open_loop(endpoint, requests, arrivals)
 

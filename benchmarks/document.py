@@ -95,8 +95,8 @@ SECTIONS = {
     "platform-fan-out": ("Fan-out", "Concurrent streams of one gateway process."),
     "responses": (
         "Overhead of responses",
-        "Chat completions and responses of the same prompt, streamed and not, stored and not, in turns on the whole"
-        " platform with a worker whose engine only counts. Added: to chat completions that are streamed and stored"
+        "Chat completions and responses of the same prompt, streamed and not, stored and not, at the same time on the"
+        " whole platform with a worker whose engine only counts. Added: to chat completions that are streamed and stored"
         " alike; median of the rounds' differences. Store writes: insert, update and delete commands at the store per"
         " request, those of billing too; added by storing: to requests that are not stored.",
     ),
@@ -123,8 +123,9 @@ SECTIONS = {
     "batches": (
         "People beside a batch",
         "The TTFT of people's requests without and beside a batch whose lines keep the model busy, measured in turns on"
-        " `headrace up` with one worker. The requests arrive at random, each with a prompt of its own. Everything,"
-        " broker and client too, shares the machine's cores.",
+        " `headrace up` with one worker. The requests arrive at random, in a round at the same moments without and"
+        " beside the batch, each with a prompt of its own. Everything, broker and client too, shares the machine's"
+        " cores.",
     ),
     "quality": ("Quality", "The loss of quality by quantisation."),
     "structured-output": (

@@ -173,18 +173,18 @@ async def measure_chats(chat: Endpoint, loads: Sequence[People], arguments: argp
     found = {(load.name, beside): BesideImport() for load in loads for beside in (False, True)}
     seed = 0
     async with openai.AsyncOpenAI(base_url=chat.base_url, api_key=chat.api_key, max_retries=10) as api:
-        await people_timelines(chat, loads[0], 5.0, 0)
+        await people_timelines(chat, loads[0], 5.0, 0, 0)
         for number in range(arguments.rounds):
             for load in loads:
                 for beside in (False, True) if number % 2 == 0 else (True, False):
                     seed += 1
                     measured = found[load.name, beside]
                     if not beside:
-                        measured.timelines += await people_timelines(chat, load, arguments.seconds, seed)
+                        measured.timelines += await people_timelines(chat, load, arguments.seconds, number, seed)
                         continue
                     async with _import(api, draw_pages(arguments.pages, 1000 + seed)) as store:
                         before, began = await _imported(api, store), time.perf_counter()
-                        measured.timelines += await people_timelines(chat, load, arguments.seconds, seed)
+                        measured.timelines += await people_timelines(chat, load, arguments.seconds, number, seed)
                         after = await _imported(api, store)
                         measured.pages += after - before
                         measured.seconds += time.perf_counter() - began
