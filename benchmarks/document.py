@@ -96,9 +96,9 @@ SECTIONS = {
     "responses": (
         "Overhead of responses",
         "Chat completions and responses of the same prompt, streamed and not, stored and not, at the same time on the"
-        " whole platform with a worker whose engine only counts. Added: to chat completions that are streamed and stored"
-        " alike; median of the rounds' differences. Store writes: insert, update and delete commands at the store per"
-        " request, those of billing too; added by storing: to requests that are not stored.",
+        " whole platform with a worker whose engine only counts. Added: to chat completions that are streamed and"
+        " stored alike; median of the rounds' differences. Store writes: insert, update and delete commands at the"
+        " store per request, those of billing too; added by storing: to requests that are not stored.",
     ),
     "overload": (
         "Overload",
