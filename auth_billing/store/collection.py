@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -76,10 +76,13 @@ class Cursor:
         with translated_errors():
             return list(await self._raw.to_list(length))
 
-    async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+    async def __aiter__(self) -> AsyncGenerator[dict[str, Any], None]:
         with translated_errors():
-            async for document in self._raw:
-                yield document
+            try:
+                async for document in self._raw:
+                    yield document
+            finally:
+                await self._raw.close()
 
 
 class Collection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,9 @@ from gateway.http.pagination import unknown_after
 from stored_objects.errors import DocumentNotFound
 from stored_objects.project_documents.project_documents import ProjectDocuments
 from stored_objects.project_documents.records import DocumentQuery, ProjectDocument, ProjectOwner
+
+INLINE_BYTES = 64 * 1024
+"""Longer pages are written in a thread, so that they do not block the event loop."""
 
 
 def object_response(content: dict[str, Any]) -> Response:
@@ -38,12 +42,17 @@ async def list_response(
     except DocumentNotFound as error:
         raise unknown_after() from error
     found = page.documents
-    return object_response(
-        {
-            "object": "list",
-            "data": [content(each) for each in found],
-            "first_id": found[0].id if found else None,
-            "last_id": found[-1].id if found else None,
-            "has_more": page.has_more,
-        }
-    )
+
+    def respond() -> Response:
+        return object_response(
+            {
+                "object": "list",
+                "data": [content(each) for each in found],
+                "first_id": found[0].id if found else None,
+                "last_id": found[-1].id if found else None,
+                "has_more": page.has_more,
+            }
+        )
+
+    is_long = sum(len(each.content) for each in found) > INLINE_BYTES
+    return await asyncio.to_thread(respond) if is_long else respond()

@@ -5,6 +5,7 @@ A conversation and its items are kept for the project's days since the last item
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,9 @@ MAX_CONTEXT_BYTES = 16 * 2**20
 """Most bytes of the items of a context."""
 BATCH = 128
 """Items of a context that are read at once."""
+
+INLINE_BYTES = 64 * 1024
+"""More bytes of items are parsed in a thread, so that they do not block the event loop."""
 
 Item = dict[str, Any]
 """An input or output item in the form of the Responses API, as JSON values with an id."""
@@ -75,11 +79,11 @@ class Conversations:
             query = DocumentQuery(limit=BATCH, parent=conversation.id)
             page = await self.documents.page(conversation.owner, query, after)
             size += sum(len(each.content) for each in page.documents)
-            items += [item_of(each) for each in page.documents]
-            if len(items) > MAX_ITEMS:
-                raise ContextTooLarge(f"it has more than {MAX_ITEMS} items")
             if size > MAX_CONTEXT_BYTES:
                 raise ContextTooLarge(f"its items have more than {MAX_CONTEXT_BYTES} bytes")
+            items += await _read(page.documents)
+            if len(items) > MAX_ITEMS:
+                raise ContextTooLarge(f"it has more than {MAX_ITEMS} items")
             if not page.has_more:
                 return items
             after = page.documents[-1].id
@@ -103,6 +107,14 @@ class Conversations:
         """
         await self.find_item(owner, id, item_id)
         await self.documents.delete(owner, item_id)
+
+
+async def _read(documents: Sequence[ProjectDocument]) -> list[Item]:
+    def read() -> list[Item]:
+        return [item_of(each) for each in documents]
+
+    is_long = sum(len(each.content) for each in documents) > INLINE_BYTES
+    return await asyncio.to_thread(read) if is_long else read()
 
 
 def item_of(document: ProjectDocument) -> Item:

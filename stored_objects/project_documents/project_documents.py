@@ -5,11 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from stored_objects.errors import DocumentNotFound
 from stored_objects.project_documents.batches import BatchStore
 from stored_objects.project_documents.quota import DocumentQuota
-from stored_objects.project_documents.records import DocumentQuery, DocumentStore, ProjectDocument, ProjectOwner
+from stored_objects.project_documents.records import (
+    PAGE_BYTES,
+    DocumentQuery,
+    DocumentStore,
+    ProjectDocument,
+    ProjectOwner,
+)
 from stored_objects.project_documents.runs import ResponseRuns
 
 DAY = 86_400.0
@@ -119,6 +126,8 @@ class ProjectDocuments:
     async def page(self, owner: ProjectOwner, query: DocumentQuery, after: str | None = None) -> DocumentPage:
         """Return the page of the owner's documents that follows the one with the id `after` (`None`: the first page).
 
+        It has fewer than `query.limit` where more would have more than `PAGE_BYTES`.
+
         Raises:
             DocumentNotFound: the owner has no document `after`.
         """
@@ -127,7 +136,8 @@ class ProjectDocuments:
             raise DocumentNotFound(last.id)
         one_more = replace(query, limit=query.limit + 1, after=last)
         found = await self.store.page(owner, one_more, self._clock())
-        return DocumentPage(found[: query.limit], has_more=len(found) > query.limit)
+        shown = _fitting(found[: query.limit])
+        return DocumentPage(shown, has_more=len(found) > len(shown))
 
     async def renew(self, document: ProjectDocument) -> None:
         """Keep a document, to which items were added, and all its items for the project's days from now.
@@ -178,6 +188,16 @@ class ProjectDocuments:
         for each in erased:
             await self.quota.release(each.owner, each.size)
         return sum(each.number for each in erased)
+
+
+def _fitting(documents: Sequence[ProjectDocument]) -> list[ProjectDocument]:
+    """Return the first of `documents` that have at most `PAGE_BYTES` together, at least one if there are any."""
+    sizes = accumulate(len(each.content) for each in documents)
+    return [
+        each
+        for number, (each, size) in enumerate(zip(documents, sizes, strict=True))
+        if not number or size <= PAGE_BYTES
+    ]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from auth_billing.access.principal import Principal
 from stored_objects.objects.records import RECORD_BYTES, ObjectOwner
 
 Order = Literal["asc", "desc"]
+PAGE_BYTES = 8 * 2**20
+"""Bytes of content at which a page of documents ends, so that none is too large for the memory of a process."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,10 @@ class DocumentStore(Protocol):
         ...
 
     async def page(self, owner: ProjectOwner, query: DocumentQuery, now: float) -> list[ProjectDocument]:
-        """Return the documents of `owner` that match `query`, in its order, at most `query.limit`."""
+        """Return the documents of `owner` that match `query`, in its order, at most `query.limit`.
+
+        Of two or more documents, the last is the first one with which they have more than `PAGE_BYTES`.
+        """
         ...
 
     async def set_metadata(self, document: ProjectDocument, size: int, now: float) -> bool:

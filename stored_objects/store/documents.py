@@ -11,12 +11,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document, to_document
 from stored_objects.objects.records import is_project, project_id
-from stored_objects.project_documents.records import DocumentQuery, ErasedDocuments, ProjectDocument, ProjectOwner
+from stored_objects.project_documents.records import (
+    PAGE_BYTES,
+    DocumentQuery,
+    ErasedDocuments,
+    ProjectDocument,
+    ProjectOwner,
+)
 
 COMPLETIONS = "stored_chat_completions"
 """Collection of stored chat completions."""
@@ -60,8 +67,16 @@ class MongoDocumentStore:
             later = {"created": {beyond: last.created}}
             selected["$or"] = [later, {"created": last.created, "_id": {beyond: last.id}}]
         direction = 1 if ascending else -1
-        found = self._documents.find(selected).sort([("created", direction), ("_id", direction)]).limit(query.limit)
-        return [record_of(each) for each in await found.to_list(query.limit)]
+        cursor = self._documents.find(selected).sort([("created", direction), ("_id", direction)]).limit(query.limit)
+        found: list[ProjectDocument] = []
+        size = 0
+        async with aclosing(aiter(cursor)) as documents:
+            async for each in documents:
+                found.append(record_of(each))
+                size += len(found[-1].content)
+                if size > PAGE_BYTES and len(found) > 1:
+                    break
+        return found
 
     async def set_metadata(self, document: ProjectDocument, size: int, now: float) -> bool:
         """Replace the metadata and size of one document in MongoDB by those of `document`.

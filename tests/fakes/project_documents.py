@@ -5,12 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from auth_billing.errors import StoreUnavailable
 from router.messages import Receipt
 from stored_objects.objects.records import ObjectOwner
 from stored_objects.project_documents.project_documents import ProjectDocuments, Retention, StoredDocuments
-from stored_objects.project_documents.records import DocumentQuery, ErasedDocuments, ProjectDocument, ProjectOwner
+from stored_objects.project_documents.records import (
+    PAGE_BYTES,
+    DocumentQuery,
+    ErasedDocuments,
+    ProjectDocument,
+    ProjectOwner,
+)
 from stored_objects.project_documents.runs import LogGroup, ResponseRun
 from tests.fakes.batches import DictBatchStore
 from tests.fakes.byte_counts import MIB, document_quota
@@ -67,7 +74,9 @@ class DictDocumentStore:
         if query.after is not None:
             last = place(query.after)
             found = [each for each in found if (place(each) > last if query.order == "asc" else place(each) < last)]
-        return found[: query.limit]
+        sizes = accumulate(len(each.content) for each in found)
+        whole = sum(size <= PAGE_BYTES for size in sizes)  # and the one after them, as stores end pages
+        return found[: query.limit][: max(whole, 1) + 1]
 
     async def set_metadata(self, document: ProjectDocument, size: int, now: float) -> bool:
         found = await self.find(document.owner, document.id, now)

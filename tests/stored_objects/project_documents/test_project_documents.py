@@ -10,6 +10,7 @@ import pytest
 from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
 from stored_objects.objects.quota import QUIET_TIME, CountSubject
 from stored_objects.objects.records import RECORD_BYTES
+from stored_objects.project_documents import project_documents
 from stored_objects.project_documents.project_documents import (
     DAY,
     DocumentPage,
@@ -18,7 +19,9 @@ from stored_objects.project_documents.project_documents import (
     Retention,
 )
 from stored_objects.project_documents.records import DocumentQuery, DocumentStore, ProjectOwner
+from stored_objects.store import documents as store_documents
 from stored_objects.store.documents import COMPLETIONS, MongoDocumentStore
+from tests.fakes import project_documents as fake_documents
 from tests.fakes.byte_counts import document_quota
 from tests.fakes.project_documents import DictDocumentStore
 from tests.stored_objects.conftest import Clock
@@ -94,6 +97,35 @@ async def test_pages_follow_each_other_in_both_orders(documents: ProjectDocument
     assert (ids(newest), newest.has_more) == (["d", "b"], True)
     assert ids(await documents.page(OURS, DocumentQuery(limit=2, order="desc"), after="b")) == ["a", "c"]
     assert ids(await documents.page(OURS, DocumentQuery(limit=2, parent="d"))) == ["f"]
+
+
+async def test_a_page_of_long_documents_ends_early(
+    documents: ProjectDocuments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (project_documents, store_documents, fake_documents):
+        monkeypatch.setattr(module, "PAGE_BYTES", 10)
+    sizes = {"a": 4, "b": 6, "c": 1, "d": 20, "e": 20, "f": 3}
+    for id, size in sizes.items():
+        await documents.add(OURS, NewDocument(id, b"x" * size))
+    pages, after = [], None
+    while True:
+        page = await documents.page(OURS, DocumentQuery(limit=5), after=after)
+        pages.append(ids(page))
+        if not page.has_more:
+            break
+        after = pages[-1][-1]
+    assert pages == [["a", "b"], ["c"], ["d"], ["e"], ["f"]]
+    newest = await documents.page(OURS, DocumentQuery(limit=1, order="desc"), after="c")
+    assert (ids(newest), newest.has_more) == (["b"], True)
+
+
+async def test_a_long_page_reads_no_more_than_it_shows(store: DocumentStore, documents: ProjectDocuments) -> None:
+    await documents.add(OURS, *(NewDocument(f"{number}", b"x" * 300_000) for number in range(10)))
+    assert len(await store.page(OURS, DocumentQuery(limit=11), 0.0)) == 10
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (store_documents, fake_documents):
+            patched.setattr(module, "PAGE_BYTES", 700_000)
+        assert len(await store.page(OURS, DocumentQuery(limit=11), 0.0)) == 3
 
 
 async def test_lists_are_filtered_by_model_and_whole_pairs(documents: ProjectDocuments) -> None:
