@@ -1,9 +1,14 @@
-"""Runs work that gateways share by leases in the store; a killed gateway's work goes to others."""
+"""Runs work that gateways share by leases in the store; a killed gateway's work goes to others.
+
+Organisations take turns: one with much work, or with work that does not end, leaves a place for the others.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Generic, TypeVar
 
@@ -31,6 +36,8 @@ class LeasedWorkRunner(ABC, Generic[Work]):
         """Set when there may be work to claim."""
         self._places = places
         self._running: dict[asyncio.Task[None], Work] = {}
+        self._served: set[str] = set()
+        """Organisations that had a turn in this round."""
 
     async def run(self) -> None:
         """Claim and run work until cancelled; then cancel what runs, which gives its leases back."""
@@ -38,7 +45,7 @@ class LeasedWorkRunner(ABC, Generic[Work]):
             while True:
                 self._arrived.clear()
                 with suppress(StoreUnavailable):
-                    while len(self._running) < self._places and (work := await self._claim()) is not None:
+                    while len(self._running) < self._places and (work := await self._next()) is not None:
                         task = asyncio.create_task(self._perform_safely(work))
                         self._running[task] = work
                         task.add_done_callback(self._ended)
@@ -51,12 +58,30 @@ class LeasedWorkRunner(ABC, Generic[Work]):
             await asyncio.gather(*self._running, return_exceptions=True)
 
     @abstractmethod
-    async def _claim(self) -> Work | None:
-        """Return work that is leased to this gateway from now on; `None` if there is none."""
+    async def _claim(self, passed_over: Collection[str]) -> Work | None:
+        """Return work that is leased to this gateway from now on, not of the organisations `passed_over`.
+
+        `None`: there is none.
+        """
 
     @abstractmethod
     async def _perform(self, work: Work) -> None:
         """Do the work; end its lease if that fails."""
+
+    async def _next(self) -> Work | None:
+        """Claim work of an organisation whose turn it is, else of one within its share, else of any with a place.
+
+        The share is half of the places; one place is free of each organisation's work, so that another need not wait.
+        """
+        places = Counter(each.organisation for each in self._running.values())
+        above_share = {each for each, count in places.items() if count >= self._places // 2}
+        full = {each for each, count in places.items() if count >= self._places - 1}
+        for passed_over in dict.fromkeys(map(frozenset, (self._served | above_share, above_share, full))):
+            if (work := await self._claim(passed_over)) is not None:
+                self._served.add(work.organisation)
+                return work
+            self._served = set()
+        return None
 
     async def _perform_safely(self, work: Work) -> None:
         _log.info("leased work begins", work=work.id)

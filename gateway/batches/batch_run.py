@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,13 +27,14 @@ from gateway.batches.input_lines import (
     check_lines,
     parse_line,
     read_lines,
+    refusal,
 )
-from gateway.batches.results import BatchResults, LeaseLost
+from gateway.batches.results import BatchResults, LeaseLost, NoSpace
 from gateway.errors import GatewayError
 from gateway.http.gateway import Gateway
-from gateway.http.internal_requests import InternalAnswer, request_internally
+from gateway.http.internal_requests import request_internally
 from stored_objects.blobs.blobs import derived_blob_id
-from stored_objects.errors import BlobCorrupt, BlobNotFound
+from stored_objects.errors import BlobCorrupt, BlobNotFound, StorageQuotaExceeded
 from stored_objects.files.files import FOREVER, Purpose
 from stored_objects.objects.records import ObjectKind, ObjectPart, StoredObject
 from stored_objects.project_documents.batches import Batch, BatchError, BatchState
@@ -48,6 +49,8 @@ MAX_WINDOW_BYTES = 32 * 2**20
 """Bytes of these requests' bodies together."""
 FINISHING_TIME = 24 * 3600.0
 """Seconds after a batch's expiry for which its unfinished output files are kept."""
+SPACE_INTERVAL = 60.0
+"""Seconds until a gateway runs a batch again whose project has no space for its results."""
 _ROOM_INTERVAL = 0.2
 """Seconds until a full queue is looked at again, unless a line ends before."""
 _FLUSH_CHECK_INTERVAL = 1.0
@@ -56,10 +59,7 @@ _RETRY_INTERVAL = 5.0
 _CANCELLED = ("batch_cancelled", "This request was not executed: the batch was cancelled.")
 _EXPIRED = ("batch_expired", "This request could not be executed before the completion window expired.")
 _KEY_REVOKED = ("invalid_api_key", "This request was not executed: the API key of the batch was revoked.")
-_NO_MEMBER = (
-    "no_member",
-    "This request was not executed: the batch's person is no member of the organisation any more.",
-)
+_NO_MEMBER = ("no_member", "This request was not executed: the batch's person is no member any more.")
 
 _STOPS = {stop[0]: stop for stop in (_CANCELLED, _EXPIRED, _KEY_REVOKED, _NO_MEMBER)}
 
@@ -93,6 +93,8 @@ class BatchRun:
         """Code and message of the lines that do not run any more; `None`: lines run."""
         self._failure: BaseException | None = None
         """Error of a line's task that ends this run, such as a lost lease."""
+        self._is_given_up = False
+        """Whether the answers of the lines that run are not stored any more."""
         self._running: set[asyncio.Task[None]] = set()
         self._running_bytes = 0
         self._ended = asyncio.Event()
@@ -101,24 +103,37 @@ class BatchRun:
     async def run(self) -> None:
         """Work on the batch until it has ended; release its lease when cancelled, so that another gateway goes on.
 
+        While its project has no space for the results, it leaves its place to other batches.
+
         Raises:
             LeaseLost: another gateway runs the batch now.
         """
         tasks: list[asyncio.Task[None]] = []
+        free_at = 0.0
         try:
             await self._check_rights()
-            tasks = [asyncio.create_task(each) for each in (self._work(), self._renew(), self._flush_periodically())]
+            tasks = [asyncio.create_task(each) for each in (self._renew(), self._work(), self._flush_periodically())]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 if task.done():
                     task.result()
+        except NoSpace:
+            await self._give_up(tasks[1:])
+            free_at = self._context.clock() + SPACE_INTERVAL
         finally:
             tasks += self._running
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             with suppress(StoreUnavailable):
-                await self._batches.renew(self._batch.id, self._context.runner, 0.0)
+                await self._batches.renew(self._batch.id, self._context.runner, free_at)
+
+    async def _give_up(self, working: Sequence[asyncio.Task[None]]) -> None:
+        """Begin no further line, and wait until those that run have answers, which their idempotency keys repeat."""
+        self._is_given_up = True
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _work(self) -> None:
         if self._batch.state is BatchState.VALIDATING:
@@ -192,7 +207,11 @@ class BatchRun:
         self._results = self._new_results()
 
     async def _begin_file(self, name: str) -> str:
-        """Insert the pending document of an output file, which keeps its parts from the end of the batch on."""
+        """Insert the pending document of an output file, which keeps its parts from the end of the batch on.
+
+        Raises:
+            NoSpace: the project's quota is used up.
+        """
         objects = self._gateway.objects
         time_left = self._batch.expires - self._context.clock() + FINISHING_TIME
         draft = objects.draft(
@@ -202,10 +221,12 @@ class BatchRun:
             id=derived_blob_id(f"{self._batch.id}:{name}"),
             writing_time=time_left,
         )
-        kind = "output" if name == "output" else "error"
-        purpose = Purpose.BATCH_OUTPUT.value
+        purpose, kind = Purpose.BATCH_OUTPUT.value, "output" if name == "output" else "error"
         file_name = f"{self._batch.id}_{kind}.jsonl"
-        return (await objects.begin(replace(draft, name=file_name, purpose=purpose, in_parts=True))).id
+        try:
+            return (await objects.begin(replace(draft, name=file_name, purpose=purpose, in_parts=True))).id
+        except StorageQuotaExceeded as error:
+            raise NoSpace from error
 
     async def _run_lines(self) -> None:
         try:
@@ -278,9 +299,9 @@ class BatchRun:
 
     async def _run_line(self, number: int, request: LineRequest, body: bytes) -> None:
         try:
-            answer = _refusal(request)
+            answer = refusal(request)
             tries = 0
-            while answer is None:
+            while answer is None and not self._is_given_up:
                 principal = self._principal
                 if (stop := self._reason_to_stop()) is not None or principal is None:
                     await self._results.add_error(number, request.custom_id, *(stop or _KEY_REVOKED))
@@ -293,6 +314,8 @@ class BatchRun:
                     answer = tried
                 else:
                     await asyncio.sleep(wait)
+            if answer is None or self._is_given_up:
+                return
             succeeded = await self._results.add(number, request.custom_id, answer)
             self._gateway.metrics.batch_lines.labels("completed" if succeeded else "failed").inc()
         finally:
@@ -374,11 +397,3 @@ class BatchRun:
             self._context.runner,
             lambda: max(0.0, self._batch.expires - self._context.clock()) + FINISHING_TIME,
         )
-
-
-def _refusal(request: LineRequest) -> InternalAnswer | None:
-    """Return the answer to a request that no batch can make; `None` to all others."""
-    for name in ("stream", "background"):
-        if request.body.get(name):
-            return InternalAnswer.refused(f"Invalid '{name}': the requests of a batch are answered whole.", name)
-    return None

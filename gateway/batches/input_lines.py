@@ -5,12 +5,14 @@ The body of a line is not checked here: its endpoint does that when the line is 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.http.internal_requests import InternalAnswer
 from runtime import strict_json
 from runtime.strict_json import MalformedRequest
 from stored_objects.project_documents.batches import BatchError
@@ -21,6 +23,7 @@ MAX_FAILURES = 100
 """Errors of a batch that fails its validation which are listed."""
 MAX_CUSTOM_ID = 512
 """Characters of the longest `custom_id`."""
+_PIECE = 32 * 1024
 _MAX_ENVELOPE = 8 * 1024
 """Bytes that a line may have besides the body of its request."""
 
@@ -68,7 +71,7 @@ async def read_lines(chunks: AsyncIterable[bytes], max_body_bytes: int) -> Async
     """Yield the lines of a file, numbered from 1; empty lines do not count, too long ones have no text."""
     longest, number = max_body_bytes + _MAX_ENVELOPE, 0
     rest, too_long = b"", False
-    async for chunk in chunks:
+    async for chunk in _pieces(chunks):
         *lines, tail = chunk.split(b"\n")
         for line in lines:
             whole = rest + line
@@ -80,6 +83,14 @@ async def read_lines(chunks: AsyncIterable[bytes], max_body_bytes: int) -> Async
         rest = b"" if too_long else rest + tail
     if too_long or rest.strip():
         yield InputLine(number + 1, None if too_long else rest)
+
+
+async def _pieces(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield the content in pieces, between which other tasks run: one may have many thousands of lines."""
+    async for chunk in chunks:
+        for start in range(0, len(chunk), _PIECE):
+            yield chunk[start : start + _PIECE]
+            await asyncio.sleep(0)
 
 
 async def parse_line(line: InputLine, endpoint: str) -> LineRequest:
@@ -106,6 +117,14 @@ async def parse_line(line: InputLine, endpoint: str) -> LineRequest:
     if not isinstance(body, dict):
         raise LineRefused("missing_required_parameter", "'body' must be an object.", "body")
     return LineRequest(custom_id, body)
+
+
+def refusal(request: LineRequest) -> InternalAnswer | None:
+    """Return the answer to a request that no batch can make; `None` to all others."""
+    for name in ("stream", "background"):
+        if request.body.get(name):
+            return InternalAnswer.refused(f"Invalid '{name}': the requests of a batch are answered whole.", name)
+    return None
 
 
 @dataclass

@@ -31,6 +31,8 @@ MIN_FLUSH_INTERVAL, INTERVAL_PER_PART = 2.0, 0.125
 """Seconds between two parts, and by how much each part lengthens them, so that a day of slow lines has few parts."""
 RETRY_INTERVAL = 5.0
 """Seconds until results that could not be stored are tried again: the store is away, or the quota is used up."""
+MAX_SPACE_TRIES = 3
+"""Times that results are tried to be stored while the quota is used up."""
 
 ResultT = TypeVar("ResultT")
 
@@ -39,6 +41,10 @@ _log = structlog.get_logger(__name__)
 
 class LeaseLost(Exception):
     """Raised when another gateway has the lease of a batch that this one runs."""
+
+
+class NoSpace(Exception):
+    """Raised when the quota of a batch's project is used up, so that its results can't be stored."""
 
 
 @dataclass
@@ -103,10 +109,11 @@ class BatchResults:
             await self.flush()
 
     async def flush(self) -> None:
-        """Store all results and the progress; wait while the store is away or the project's quota is used up.
+        """Store all results and the progress; wait while the store is away.
 
         Raises:
             LeaseLost: another gateway runs the batch now.
+            NoSpace: the project's quota is used up, also after some seconds; the results are lost.
         """
         async with self._flushing:
             unstored, self._unstored = self._unstored, _Unstored()
@@ -178,11 +185,15 @@ class BatchResults:
         return await self._repeated(store)
 
     async def _repeated(self, write: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        refusals = 0
         while True:
             try:
                 return await write()
             except (StoreUnavailable, BlobsUnavailable, StorageQuotaExceeded) as error:
                 _log.warning("results of a batch can't be stored yet", batch=self._batch.id, reason=str(error))
+                refusals += isinstance(error, StorageQuotaExceeded)
+                if refusals >= MAX_SPACE_TRIES:
+                    raise NoSpace from error
             await asyncio.sleep(RETRY_INTERVAL)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import structlog
 
 from gateway.batches.batch_run import BatchRun, RunContext
@@ -9,8 +11,8 @@ from gateway.batches.results import LeaseLost
 from gateway.leased_work import LeasedWorkRunner
 from stored_objects.project_documents.batches import Batch, BatchState
 
-MAX_BATCHES = 4
-"""Batches that one gateway runs at the same time."""
+MAX_BATCHES = 5
+"""Batches that one gateway runs at the same time; all but one of them may be of one organisation."""
 
 _log = structlog.get_logger(__name__)
 
@@ -22,10 +24,10 @@ class BatchRunner(LeasedWorkRunner[Batch]):
         super().__init__(context.gateway.batch_created, MAX_BATCHES)
         self._context = context
 
-    async def _claim(self) -> Batch | None:
+    async def _claim(self, passed_over: Collection[str]) -> Batch | None:
         now = self._context.clock()
         batches = self._context.gateway.documents.batches
-        batch = await batches.claim(self._context.runner, now, now + self._context.lease)
+        batch = await batches.claim(self._context.runner, now, now + self._context.lease, passed_over)
         if batch is not None and BatchState.IN_PROGRESS in batch.times:  # an earlier run has begun its lines
             self._context.gateway.metrics.takeovers.labels("batch", "continued").inc()
         return batch

@@ -147,10 +147,10 @@ class BatchStore(Protocol):
         """Set the state of a batch that is being validated or in progress to cancelling; return false for any other."""
         ...
 
-    async def claim(self, runner: str, now: float, lease: float) -> Batch | None:
+    async def claim(self, runner: str, now: float, lease: float, passed_over: Collection[str] = ()) -> Batch | None:
         """Give one open batch without a live lease to `runner` until the time `lease`, the oldest first.
 
-        Return it; `None` if there is none.
+        Return it; `None` if there is none, apart from those of the organisations `passed_over`.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -59,9 +59,10 @@ class MongoBatchStore:
         state = BatchState.CANCELLING.value
         return await self._batches.update_matching(query, {"$set": {"state": state, f"times.{state}": now}})
 
-    async def claim(self, runner: str, now: float, lease: float) -> Batch | None:
+    async def claim(self, runner: str, now: float, lease: float, passed_over: Collection[str] = ()) -> Batch | None:
         """Give one open batch without a live lease to `runner` in MongoDB, the oldest first, and return it."""
-        query = {"state": {"$in": OPEN_STATES}, "lease": {"$lte": now}}
+        others = {"organisation": {"$nin": list(passed_over)}} if passed_over else {}
+        query = {"state": {"$in": OPEN_STATES}, "lease": {"$lte": now}, **others}
         change = {"$set": {"runner": runner, "lease": lease}}
         found = await self._batches.find_one_and_update(
             query, change, sort=[("created", 1)], return_document=ReturnDocument.AFTER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,9 +40,9 @@ class DictBatchStore:
         self.records[id] = replace(found, state=state, times={**found.times, state.value: now})
         return True
 
-    async def claim(self, runner: str, now: float, lease: float) -> Batch | None:
+    async def claim(self, runner: str, now: float, lease: float, passed_over: Collection[str] = ()) -> Batch | None:
         for found in sorted(self.records.values(), key=_place):
-            if found.state.is_open and found.lease <= now:
+            if found.state.is_open and found.lease <= now and found.organisation not in passed_over:
                 self.records[found.id] = replace(found, runner=runner, lease=lease)
                 return self.records[found.id]
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 import pytest
 
@@ -25,14 +25,14 @@ class Runner(LeasedWorkRunner[VectorStoreFile]):
         self.refusals = 0
         self._work = perform
 
-    async def _claim(self) -> VectorStoreFile | None:
+    async def _claim(self, passed_over: Collection[str]) -> VectorStoreFile | None:
         if self.refusals:
             self.refusals -= 1
             raise StoreUnavailable
         if not self.waiting:
             return None
         number = self.waiting.pop(0)
-        return VectorStoreFile("vs_1", str(number), "org-1", "proj-1", number, Chunking(800, 400))
+        return VectorStoreFile("vs_1", str(number), f"org-{number}", "proj-1", number, Chunking(800, 400))
 
     async def _perform(self, work: VectorStoreFile) -> None:
         self.begun.append(int(work.file))

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from auth_billing.access.principal import Principal
+from gateway.batches import batch_run as batch_run_module
+from gateway.batches import results as results_module
 from gateway.batches.input_lines import MAX_FAILURES
 from router.bus import Bus
 from router.messages import ServiceClass, Usage
@@ -205,3 +207,29 @@ async def test_embeddings_of_a_batch_are_flex_jobs_too(set_stage: SetStage) -> N
         assert batch["request_counts"]["completed"] == 1
         assert [job.service_class for job in worker.jobs] == [ServiceClass.FLEX]
         await eventually(lambda: len(stage.receipts) == 1)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_batch_without_space_leaves_its_place_and_goes_on_later(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    monkeypatch.setattr(results_module, "RETRY_INTERVAL", 0.0)
+    monkeypatch.setattr(batch_run_module, "SPACE_INTERVAL", 0.5)
+    script, gate = gated()
+    stage = await set_stage(script)
+    quotas, store = stage.gateway.objects.quotas, batches_of(stage)
+    if begun:
+        id = (await create(stage, [line(1), line(2)]))["id"]
+        await eventually(lambda: len(stage.worker.jobs) == 2)
+    file = await upload(stage, jsonl([line(1), line(2)]))
+    monkeypatch.setattr(quotas, "per_project", 10)
+    gate.set()
+    if not begun:
+        body = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+        id = (await stage.client.post("/v1/batches", json=body)).json()["id"]
+    await eventually(lambda: 0 < store.records[id].lease - time.time() < 0.5)  # shorter than that of a gateway
+    assert store.records[id].state is (BatchState.IN_PROGRESS if begun else BatchState.VALIDATING)
+    assert store.records[id].progress == BatchProgress()
+    monkeypatch.setattr(quotas, "per_project", 2**30)
+    assert (await ended(stage.client, id))["request_counts"] == {"total": 2, "completed": 2, "failed": 0}
+    assert len(stage.worker.jobs) == 2

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from gateway.batches.input_lines import MAX_CUSTOM_ID, InputLine, LineRefused, parse_line, read_lines
+from gateway.batches.input_lines import MAX_CUSTOM_ID, InputLine, LineRefused, check_lines, parse_line, read_lines
 from stored_objects.project_documents.batches import BatchError
 
 URL = "/v1/embeddings"
@@ -34,6 +35,25 @@ async def test_lines_are_the_same_at_every_split(size: int, end: bytes) -> None:
 async def test_a_line_that_is_too_long_is_numbered_and_not_kept(size: int) -> None:
     found = await lines_of(b"one\n" + b"x" * 20_000 + b"\ntwo\n" + b"y" * 20_000, size, max_body_bytes=1000)
     assert found == [InputLine(1, b"one"), InputLine(2, None), InputLine(3, b"two"), InputLine(4, None)]
+
+
+@pytest.mark.parametrize("line", [b"\n", json.dumps(GOOD).encode() + b"\n"])
+async def test_other_tasks_run_while_short_lines_are_read(line: bytes) -> None:
+    content, turns = line * (2**20 // len(line)), 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield content
+
+    counting = asyncio.create_task(count_turns())
+    await check_lines(read_lines(chunks(), 100_000), URL)
+    assert turns >= 16
+    counting.cancel()
 
 
 async def test_an_empty_file_has_no_lines() -> None:

@@ -9,7 +9,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from gateway.batches import results as results_module
-from gateway.batches.results import BatchResults, LeaseLost
+from gateway.batches.results import BatchResults, LeaseLost, NoSpace
 from gateway.http.internal_requests import InternalAnswer
 from stored_objects.errors import StorageQuotaExceeded
 from stored_objects.objects.objects import StoredObjects
@@ -113,6 +113,18 @@ async def test_results_wait_for_space(
     await results.flush()
     assert tried == 3
     assert batches.records[BATCH.id].progress.done_to == 1
+
+
+async def test_results_do_not_wait_for_space_without_end(
+    objects: StoredObjects, batches: DictBatchStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_module, "RETRY_INTERVAL", 0.0)
+    objects.quotas.per_project = 10
+    results = results_of(objects, batches)
+    await results.add(1, "a", answer())
+    with pytest.raises(NoSpace):
+        await results.flush()
+    assert batches.records[BATCH.id].progress == BATCH.progress
 
 
 async def test_many_results_are_stored_at_once(

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 from gateway.vector_stores import runner
-from gateway.vector_stores.runner import MAX_IMPORTS, MOST_OF_ONE, SHARE, ImportRunner
+from gateway.vector_stores.runner import MAX_IMPORTS, ImportRunner
 from stored_objects.vector_stores.imports import VectorStoreImports
 from stored_objects.vector_stores.records import Chunking, VectorStoreFile
 from tests.fakes.stored_objects import stored_objects
 from tests.fakes.vector_stores import vector_stores
 from tests.gateway.conftest import eventually
+
+MOST_OF_ONE, SHARE = MAX_IMPORTS - 1, MAX_IMPORTS // 2
+"""Most imports of one organisation, if it is alone, and while others wait."""
 
 
 class Imports:

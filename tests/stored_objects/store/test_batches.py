@@ -80,6 +80,14 @@ async def test_one_of_several_gateways_claims_the_oldest_batch(batches: BatchSto
     assert sorted(each.id for each in claims if each is not None) == ["batch_1", "batch_2"]
 
 
+async def test_batches_of_some_organisations_are_passed_over(batches: BatchStore) -> None:
+    batch = await insert(batches)
+    assert await batches.claim(RUNNER, START, START + 30, {"org-1"}) is None
+    claimed = await batches.claim(RUNNER, START, START + 30, {"org-2"})
+    assert claimed is not None
+    assert claimed.id == batch.id
+
+
 async def test_only_the_holder_of_the_lease_changes_a_batch(batches: BatchStore) -> None:
     batch, progress = await insert(batches), BatchProgress(done_to=1, completed=1)
     await batches.claim(RUNNER, START, START + 30)
