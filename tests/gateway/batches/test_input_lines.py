@@ -37,9 +37,16 @@ async def test_a_line_that_is_too_long_is_numbered_and_not_kept(size: int) -> No
     assert found == [InputLine(1, b"one"), InputLine(2, None), InputLine(3, b"two"), InputLine(4, None)]
 
 
-@pytest.mark.parametrize("line", [b"\n", json.dumps(GOOD).encode() + b"\n"])
-async def test_other_tasks_run_while_short_lines_are_read(line: bytes) -> None:
-    content, turns = line * (2**20 // len(line)), 0
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\n" * 2**20,
+        b"".join(json.dumps({**GOOD, "custom_id": str(number)}).encode() + b"\n" for number in range(10_000)),
+    ],
+    ids=["empty", "valid"],
+)
+async def test_other_tasks_run_while_short_lines_are_read(content: bytes) -> None:
+    turns = 0
 
     async def count_turns() -> None:
         nonlocal turns
