@@ -27,7 +27,7 @@ from gateway.jobs.job_builder import Origin, build_chat_job
 from gateway.jobs.prompt_files import files_owner
 from gateway.jobs.prompt_images import PromptImages
 from gateway.openai.chat_completions import ChatCompletionRequest
-from gateway.vector_stores.passage_prompt import absent_answer, queries_of, quote
+from gateway.vector_stores.passage_prompt import not_found_answer, queries_of, quote
 from gateway.vector_stores.search import ANSWER_RESULTS, Queries, search_stores
 from router.messages import FinishReason, Job, ServiceClass, Step, StepState, Usage, UsagePart
 from router.usage_arithmetic import NO_USAGE, merged
@@ -95,7 +95,7 @@ async def complete(
                 gateway, principal, allowance, body, prices=price_list, queries=queries, vector_stores=vector_stores
             )
             yield searched
-            absent = None if searched.steps[0].data["passages"] else absent_answer(queries[0])
+            absent = None if searched.steps[0].data["passages"] else not_found_answer(queries[0])
             if absent is not None and not body.continue_final_message:
                 yield replace(searched, text=absent, steps=())
                 yield replace(searched, finish_reason="stop", steps=())

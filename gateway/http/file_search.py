@@ -38,7 +38,7 @@ from gateway.openai.responses.tools import FILE_SEARCH
 from gateway.openai.responses.translation import to_chat
 from gateway.openai.tools import AllowedTools, AllowedToolsChoice, FunctionTool, ToolChoiceOption
 from gateway.openai.vector_store_search import RankingOptions
-from gateway.vector_stores.passage_prompt import Budget, absent_answer, queries_of, quote
+from gateway.vector_stores.passage_prompt import Budget, not_found_answer, queries_of, quote
 from gateway.vector_stores.search import ANSWER_RESULTS, Queries, SearchHit, search_stores
 from router.errors import PublishError
 from router.messages import Delta, Job, Usage, UsagePart
@@ -133,7 +133,7 @@ class FileSearchResponse:
             if self._body.searches_first and queries and self._left > 0:
                 self._first = queries, await self._search(queries)
             if self._first is not None and not self._found and self._body.format is None:
-                self._absent = absent_answer(queries[0])
+                self._absent = not_found_answer(queries[0])
             admitted = await self._submit() if self._absent is None else await self._admit(self._chat)
         except BaseException as error:
             await self._settle(error)

@@ -21,7 +21,7 @@ def check_image_tool(model: ModelInfo, param: str) -> None:
         raise UnsupportedParameter(message, param=param, code="unsupported_parameter")
 
 
-def drawing(job: Job) -> Job:
+def with_image_call(job: Job) -> Job:
     """Return an assistant's job that draws the last message of its conversation, without a model that decides on it.
 
     Raises:

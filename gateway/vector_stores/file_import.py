@@ -101,15 +101,15 @@ class FileImport:
             _log.warning("an import is interrupted", file=self._file.id, reason=str(error))
             await self._put_back(RETRY_DELAY)
         except EmbeddingBusy as error:
-            await _stopped(renewing)  # a renewal would claim the file again
+            await _cancel(renewing)  # a renewal would claim the file again
             _log.info("an import waits", file=self._file.id, reason=str(error))
             await self._put_back(BUSY_DELAY)
         except asyncio.CancelledError:
-            await _stopped(renewing, working)
+            await _cancel(renewing, working)
             await self._put_back(0.0)
             raise
         finally:
-            await _stopped(renewing, working)
+            await _cancel(renewing, working)
 
     async def _import(self) -> None:
         try:
@@ -219,7 +219,7 @@ class FileImport:
         except EmbeddingRefused as error:
             raise _Failed("server_error", str(error)) from error
         finally:
-            await _stopped(*running)
+            await _cancel(*running)
         await self._imports.finish(self._file, built, len(blocks))
 
     async def _vectors(self, key: str, passages: Sequence[Passage], principal: Principal, embedder: str) -> bytes:
@@ -261,7 +261,7 @@ def _embedded_text(passage: Passage, max_tokens: int) -> str:
     return headed if estimated_tokens(headed) <= max_tokens else passage.text
 
 
-async def _stopped(*tasks: asyncio.Task[object]) -> None:
+async def _cancel(*tasks: asyncio.Task[object]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -32,7 +32,7 @@ passage that you use by its number in brackets, such as [1]. If the passages do 
 language of the question that the answer is not in the documents."""
 _NOT_FOUND = """The user's documents were searched, and no passage fits the question below. Say in one sentence, in \
 the language of the question, that the answer is not in the documents. Do not answer from memory."""
-_ABSENT: Mapping[Language | None, str] = {
+_NOT_FOUND_ANSWERS: Mapping[Language | None, str] = {
     "en": "The answer to this question is not in your documents.",
     "pl": "Odpowiedzi na to pytanie nie ma w Twoich dokumentach.",
 }
@@ -96,12 +96,12 @@ def queries_of(messages: Sequence[Message]) -> list[str]:
     return list(dict.fromkeys(each[:MAX_QUERY] for each in queries))
 
 
-def absent_answer(question: str) -> str | None:
+def not_found_answer(question: str) -> str | None:
     """Return the answer to a question that no passage fits, in its language, so that no model has to write it.
 
     `None`: the language is neither English nor Polish.
     """
-    return _ABSENT.get(language_of(question))
+    return _NOT_FOUND_ANSWERS.get(language_of(question))
 
 
 def _text(message: UserMessage) -> str:

@@ -17,7 +17,7 @@ from stored_objects.project_documents.records import (
     ProjectDocument,
     ProjectOwner,
 )
-from stored_objects.project_documents.runs import ResponseRuns
+from stored_objects.project_documents.response_runs import ResponseRuns
 
 DAY = 86_400.0
 RENEWAL_INTERVAL = 3600.0

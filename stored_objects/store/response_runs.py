@@ -17,7 +17,7 @@ from auth_billing.store.connection import StoreConnection
 from auth_billing.store.usage_documents import stated
 from router.messages import Receipt
 from stored_objects.project_documents.records import ProjectDocument, ProjectOwner
-from stored_objects.project_documents.runs import LogGroup, ResponseRun
+from stored_objects.project_documents.response_runs import LogGroup, ResponseRun
 from stored_objects.store.documents import RESPONSES, document_of, owned_by, record_of
 
 ENDED = 0.0

@@ -1,6 +1,6 @@
 """Keeps vector stores, their batches and files in MongoDB, in a collection each.
 
-vector_stores       {_id: id, organisation, readers: [mark, ...], created, metadata: [[key, value], ...], expires, ...}
+vector_stores       {_id: id, organisation, readers: [grantee, ...], created, metadata: [[key, value], ...], ...}
 vector_store_files  {_id: "vector store/file", vector_store, file, state, attributes: [[key, value], ...], ...}
 vector_store_batches  {_id: id, vector_store, organisation, project, created, cancelled}
 """
@@ -67,15 +67,15 @@ class MongoVectorStores:
         """Read a page of the vector stores that `reader` may read from MongoDB."""
         return [_store(each) for each in await _page(self._stores, _readable(reader), query)]
 
-    async def share(self, id: str, mark: str) -> bool:
-        """Add `mark` to the readers of a vector store in MongoDB; return false if it is gone."""
-        return await self._stores.update_matching({"_id": id}, {"$addToSet": {"readers": mark}})
+    async def share(self, id: str, grantee: str) -> bool:
+        """Add `grantee` to the readers of a vector store in MongoDB; return false if it is gone."""
+        return await self._stores.update_matching({"_id": id}, {"$addToSet": {"readers": grantee}})
 
-    async def unshare(self, id: str, mark: str) -> None:
-        """Remove `mark` from the readers of a vector store in MongoDB, unless it is the owner's."""
+    async def unshare(self, id: str, grantee: str) -> None:
+        """Remove `grantee` from the readers of a vector store in MongoDB, unless it is the owner's."""
         found = await self._stores.find_record(_store, {"_id": id})
-        if found is not None and mark != found.owner_mark:
-            await self._stores.update_matching({"_id": id}, {"$pull": {"readers": mark}})
+        if found is not None and grantee != found.owner_grantee:
+            await self._stores.update_matching({"_id": id}, {"$pull": {"readers": grantee}})
 
     async def update(self, record: VectorStore) -> VectorStore | None:
         """Store what clients may change of a vector store in MongoDB; return it as it was, `None` if it is gone."""
@@ -331,11 +331,11 @@ def _pairs(values: Mapping[str, AttributeValue]) -> list[list[AttributeValue]]:
 
 def _store(document: dict[str, Any]) -> VectorStore:
     found = from_document(VectorStore, document, metadata=dict(document["metadata"]))
-    return replace(found, shared_with=[each for each in document.get("readers", ()) if each != found.owner_mark])
+    return replace(found, shared_with=[each for each in document.get("readers", ()) if each != found.owner_grantee])
 
 
 def _readable(reader: Reader) -> dict[str, Any]:
-    return {"organisation": reader.organisation, "readers": {"$in": reader.marks}}
+    return {"organisation": reader.organisation, "readers": {"$in": reader.grantees}}
 
 
 def _document(file: VectorStoreFile) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 A vector store belongs to a project, or to one person in it. Its owner, and those whom it is shared with, read it; its
 owner changes it: people and API keys of the project, or the person, in a session or by API keys of the project. A
-session is not bound to the project, so that a person whose project was archived keeps the right. A reader is stored as
-a mark: that of a project, a person or the organisation. A caller who has none of the marks of a vector store does not
-find it.
+session is not bound to the project, so that a person whose project was archived keeps the right. Its readers are stored
+with it as grantees, each the name of a project, a person or the organisation in an access list. A
+caller who is none of the grantees of a vector store does not find it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stored_objects.vector_stores.records import VectorStore
 
 ORGANISATION = "organisation"
-"""Mark of all people and API keys of the organisation."""
+"""Grantee that stands for all people and API keys of the organisation."""
 _PERSON = "person:"
 
 
@@ -39,19 +39,19 @@ class StoreScope(StrEnum):
         return cls.ORGANISATION if ORGANISATION in store.shared_with else cls.PROJECT
 
 
-def project_mark(id: str) -> str:
-    """Return the mark of all people and API keys of a project."""
+def project_grantee(id: str) -> str:
+    """Return the grantee that stands for all people and API keys of a project."""
     return f"project:{id}"
 
 
-def person_mark(id: str) -> str:
-    """Return the mark of a person, by the user's id."""
+def person_grantee(id: str) -> str:
+    """Return the grantee that stands for a person, by the user's id."""
     return f"{_PERSON}{id}"
 
 
-def person_of(mark: str) -> str | None:
-    """Return the id of the user that a mark is of; `None` for other marks."""
-    return mark.removeprefix(_PERSON) if mark.startswith(_PERSON) else None
+def person_of(grantee: str) -> str | None:
+    """Return the user's id of a grantee that is a person; `None` for other grantees."""
+    return grantee.removeprefix(_PERSON) if grantee.startswith(_PERSON) else None
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ class Reader:
         return self.owner.organisation
 
     @property
-    def marks(self) -> list[str]:
-        """The marks that a vector store is found by: it needs one of them."""
-        project = [project_mark(self.owner.project)] if self.owner.project else []
-        person = [person_mark(self.person)] if self.person else []
+    def grantees(self) -> list[str]:
+        """The grantees that the reader is one of; a vector store with any of them is found."""
+        project = [project_grantee(self.owner.project)] if self.owner.project else []
+        person = [person_grantee(self.person)] if self.person else []
         return [ORGANISATION, *project, *person]
 
     def may_change(self, store: VectorStore) -> bool:

@@ -38,12 +38,12 @@ class VectorStoreStore(Protocol):
         """Return a page of the vector stores that `reader` may read."""
         ...
 
-    async def share(self, id: str, mark: str) -> bool:
-        """Let those with `mark` read a vector store of any owner; return false if it is gone."""
+    async def share(self, id: str, grantee: str) -> bool:
+        """Let `grantee` read a vector store of any owner; return false if it is gone."""
         ...
 
-    async def unshare(self, id: str, mark: str) -> None:
-        """Remove `mark` from those that a vector store of any owner is shared with."""
+    async def unshare(self, id: str, grantee: str) -> None:
+        """Remove `grantee` from those that a vector store of any owner is shared with."""
         ...
 
     async def update(self, record: VectorStore) -> VectorStore | None:

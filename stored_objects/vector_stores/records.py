@@ -20,7 +20,7 @@ from enum import StrEnum
 from documents.search.filters import AttributeValue
 from stored_objects.objects.records import RECORD_BYTES, ObjectOwner
 from stored_objects.project_documents.records import Order, ProjectOwner
-from stored_objects.vector_stores.access import person_mark, project_mark
+from stored_objects.vector_stores.access import person_grantee, project_grantee
 
 STORE_PREFIX, BATCH_PREFIX = "vs_", "vsfb_"
 """Prefixes of the ids of vector stores and of batches of their files."""
@@ -87,7 +87,7 @@ class VectorStore:
     person: str = ""
     """Id of the person whose vector store it is; empty: it is the project's."""
     shared_with: list[str] = field(default_factory=list)
-    """Marks of those who read the vector store beside its owner."""
+    """Grantees of those who read the vector store beside its owner."""
 
     @property
     def owner(self) -> ProjectOwner:
@@ -100,14 +100,14 @@ class VectorStore:
         return RECORD_BYTES + _size(self.name, *self.metadata, *self.metadata.values())
 
     @property
-    def owner_mark(self) -> str:
-        """Mark of the person or the project whose vector store it is."""
-        return person_mark(self.person) if self.person else project_mark(self.project)
+    def owner_grantee(self) -> str:
+        """Grantee of the person or the project whose vector store it is."""
+        return person_grantee(self.person) if self.person else project_grantee(self.project)
 
     @property
     def readers(self) -> list[str]:
-        """Marks of all who read the vector store."""
-        return [self.owner_mark, *self.shared_with]
+        """Grantees of all who read the vector store."""
+        return [self.owner_grantee, *self.shared_with]
 
 
 @dataclass(frozen=True)

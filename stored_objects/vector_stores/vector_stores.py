@@ -158,18 +158,18 @@ class VectorStores:
             raise NotPermitted(f"the vector store {id} is another's")
         return found
 
-    async def share(self, store: VectorStore, mark: str) -> None:
-        """Let those with `mark` read a vector store.
+    async def share(self, store: VectorStore, grantee: str) -> None:
+        """Let `grantee` read a vector store.
 
         Raises:
             DocumentNotFound: it was deleted meanwhile.
         """
-        if mark != store.owner_mark and not await self.records.share(store.id, mark):
+        if grantee != store.owner_grantee and not await self.records.share(store.id, grantee):
             raise DocumentNotFound(store.id)
 
-    async def unshare(self, store: VectorStore, mark: str) -> None:
-        """Take the right to read a vector store away from those with `mark`; its owner keeps it."""
-        await self.records.unshare(store.id, mark)
+    async def unshare(self, store: VectorStore, grantee: str) -> None:
+        """Take the right to read a vector store away from `grantee`; its owner keeps it."""
+        await self.records.unshare(store.id, grantee)
 
     async def page(
         self, reader: Reader, query: PageQuery, *, after: str | None = None, before: str | None = None

@@ -18,7 +18,7 @@ from stored_objects.project_documents.records import (
     ProjectDocument,
     ProjectOwner,
 )
-from stored_objects.project_documents.runs import LogGroup, ResponseRun
+from stored_objects.project_documents.response_runs import LogGroup, ResponseRun
 from tests.fakes.batches import DictBatchStore
 from tests.fakes.byte_counts import MIB, document_quota
 

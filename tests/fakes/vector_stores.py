@@ -51,16 +51,16 @@ class DictVectorStores:
     async def page(self, reader: Reader, query: PageQuery) -> list[VectorStore]:
         return _page([each for each in self.stores.values() if _is_readable(each, reader)], query)
 
-    async def share(self, id: str, mark: str) -> bool:
+    async def share(self, id: str, grantee: str) -> bool:
         if (found := self.stores.get(id)) is None:
             return False
-        others = [each for each in found.shared_with if each != mark]
-        self.stores[id] = replace(found, shared_with=[*others, mark])
+        others = [each for each in found.shared_with if each != grantee]
+        self.stores[id] = replace(found, shared_with=[*others, grantee])
         return True
 
-    async def unshare(self, id: str, mark: str) -> None:
+    async def unshare(self, id: str, grantee: str) -> None:
         if (found := self.stores.get(id)) is not None:
-            self.stores[id] = replace(found, shared_with=[each for each in found.shared_with if each != mark])
+            self.stores[id] = replace(found, shared_with=[each for each in found.shared_with if each != grantee])
 
     async def update(self, record: VectorStore) -> VectorStore | None:
         found = self.stores.get(record.id)
@@ -318,7 +318,7 @@ class DictPassages:
 
 
 def _is_readable(store: VectorStore, reader: Reader) -> bool:
-    return store.organisation == reader.organisation and not set(reader.marks).isdisjoint(store.readers)
+    return store.organisation == reader.organisation and not set(reader.grantees).isdisjoint(store.readers)
 
 
 def vector_stores(objects: StoredObjects, clock: Callable[[], float] = time.time) -> VectorStores:

@@ -16,7 +16,7 @@ from chat_ui.http.request_bodies import Body, EmptyJson, body_of
 from chat_ui.http.responses import no_content, schema_response
 from chat_ui.http.schemas.collections import CollectionReaders, PersonReader
 from chat_ui.services import ChatServices, record_event, services_of
-from stored_objects.vector_stores.access import ORGANISATION, person_mark, person_of, project_mark
+from stored_objects.vector_stores.access import ORGANISATION, person_grantee, person_of, project_grantee
 from stored_objects.vector_stores.records import VectorStore
 
 router = APIRouter(prefix="/collections/{collection_id}/readers")
@@ -51,15 +51,15 @@ async def add_reader(request: Request, caller: Caller, collection_id: str, body:
     if body.reader == "person":
         if len(store.shared_with) >= MAX_READERS:
             raise InvalidField("email", f"A collection is shared with {MAX_READERS} people at most.")
-        mark = person_mark(await _member(services, principal.tenant, checked_email(body.email)))
+        grantee = person_grantee(await _member(services, principal.tenant, checked_email(body.email)))
     elif body.reader == "project" and not principal.project:
         raise InvalidField("reader", "The organisation has no project in use.")
     else:
-        mark = _mark(principal, body.reader)
+        grantee = _grantee(principal, body.reader)
     with not_found():
-        await services.vector_stores.share(store, mark)
+        await services.vector_stores.share(store, grantee)
     await record_event(
-        request, caller, Event.VECTOR_STORE_SHARED, store.id, project=store.project, details={"reader": mark}
+        request, caller, Event.VECTOR_STORE_SHARED, store.id, project=store.project, details={"reader": grantee}
     )
     store = await find_collection(services, principal, collection_id, change=True)
     return schema_response(await _readers(services, principal, store))
@@ -75,19 +75,19 @@ async def remove_reader(
     """
     principal, services = await principal_of(request, caller), services_of(request)
     store = await find_collection(services, principal, collection_id, change=True)
-    mark = _mark(principal, reader)
-    await services.vector_stores.unshare(store, mark)
+    grantee = _grantee(principal, reader)
+    await services.vector_stores.unshare(store, grantee)
     await record_event(
-        request, caller, Event.VECTOR_STORE_UNSHARED, store.id, project=store.project, details={"reader": mark}
+        request, caller, Event.VECTOR_STORE_UNSHARED, store.id, project=store.project, details={"reader": grantee}
     )
     return no_content()
 
 
-def _mark(principal: Principal, reader: str) -> str:
-    """Return the mark of a reader; the project is that of the chat, whichever the collection was created in."""
+def _grantee(principal: Principal, reader: str) -> str:
+    """Return the grantee of a reader; the project is that of the chat, whichever the collection was created in."""
     if reader == "organisation":
         return ORGANISATION
-    return project_mark(principal.project) if reader == "project" else person_mark(reader)
+    return project_grantee(principal.project) if reader == "project" else person_grantee(reader)
 
 
 async def _member(services: ChatServices, organisation: str, email: str) -> str:
@@ -100,10 +100,10 @@ async def _member(services: ChatServices, organisation: str, email: str) -> str:
 
 
 async def _readers(services: ChatServices, principal: Principal, store: VectorStore) -> CollectionReaders:
-    ids = [id for mark in store.shared_with if (id := person_of(mark)) is not None]
+    ids = [id for grantee in store.shared_with if (id := person_of(grantee)) is not None]
     people = await services.access.members.users.find_all(ids) if ids else []
     return CollectionReaders(
-        project=project_mark(principal.project) in store.readers,
+        project=project_grantee(principal.project) in store.readers,
         organisation=ORGANISATION in store.readers,
         people=[PersonReader.model_validate(each) for each in sorted(people, key=lambda each: each.email)],
     )

@@ -42,7 +42,7 @@ from stored_objects.images.results import BlobAddress
 from stored_objects.objects.objects import StoredObjects
 from stored_objects.project_documents.quota import DocumentQuota
 from stored_objects.project_documents.records import ProjectDocument
-from stored_objects.project_documents.runs import ResponseRun, ResponseRuns
+from stored_objects.project_documents.response_runs import ResponseRun, ResponseRuns
 from stored_objects.responses.responses import read_document
 
 MAX_TAKEOVERS = 16

@@ -29,7 +29,7 @@ from stored_objects.objects.objects import StoredObjects
 from stored_objects.objects.records import RECORD_BYTES
 from stored_objects.project_documents.quota import DocumentQuota
 from stored_objects.project_documents.records import ProjectDocument
-from stored_objects.project_documents.runs import LogGroup, ResponseRuns
+from stored_objects.project_documents.response_runs import LogGroup, ResponseRuns
 from stored_objects.responses.responses import StoredResponse, new_document
 
 WRITE_INTERVAL = 0.05

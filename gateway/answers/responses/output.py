@@ -14,7 +14,7 @@ from typing import Any
 
 from gateway.answers.answer_parts import bounded
 from gateway.answers.responses.citations import Source, citations
-from gateway.answers.responses.custom_input import CustomInput
+from gateway.answers.responses.custom_tool_input import CustomToolInput
 from gateway.answers.responses.drawn_images import DrawnImages, drawn_blobs, is_drawing
 from gateway.openai.responses.tools import FILE_SEARCH, SEARCH_QUERY
 from gateway.openai.steps import AnswerStep
@@ -40,7 +40,7 @@ class _OpenItem:
     """Index of its tool call; else its kind: another kind of output needs another item."""
     pieces: list[str] = field(default_factory=list)
     logprobs: list[dict[str, Any]] = field(default_factory=list)
-    custom: CustomInput | None = None
+    custom: CustomToolInput | None = None
     sources: Sequence[Source] = ()
     """What the text can cite, by number from 1."""
 
@@ -202,7 +202,7 @@ class ResponseOutput:
             of_call = {"call_id": call.id, "name": call.name}
             if call.name in self._custom_tools:
                 yield from self._begin("custom_tool_call", "ctc", call.index, {**of_call, "input": ""})
-                self._current.custom = CustomInput()
+                self._current.custom = CustomToolInput()
             else:
                 yield from self._begin("function_call", "fc", call.index, {**of_call, "arguments": ""})
         current, text, name = self._current, call.arguments, "function_call_arguments"

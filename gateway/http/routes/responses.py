@@ -51,7 +51,7 @@ from gateway.http.routes.blobs import address_of
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream, SharedEventStream
 from gateway.http.tokenisation import count_prompt_tokens
-from gateway.jobs.image_generation import check_image_tool, drawing
+from gateway.jobs.image_generation import check_image_tool, with_image_call
 from gateway.jobs.job_builder import response_job
 from gateway.openai.responses.compaction import (
     MAX_SUMMARY_TOKENS,
@@ -124,7 +124,7 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
         if (number := image_tool(body.offered_tools)) is not None:
             check_image_tool(admitted.model, f"tools[{number}].type")
         if body.must_draw:
-            job = drawing(job)
+            job = with_image_call(job)
         job = response_job(job, job_id or response_id, drops_turns=body.truncation == "auto")
         response = ResponseObject.of(response_id, body, model=admitted.model.name, service_class=admitted.service_class)
         if body.background:

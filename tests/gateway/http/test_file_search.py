@@ -15,7 +15,7 @@ from gateway.http.file_search import MAX_SEARCHES
 from router.messages import ChatPrompt, FailureCode, Job, ServiceClass, ToolCallDelta, ToolMode
 from router.producer.errors import SlowClient
 from stored_objects.project_documents.records import ProjectOwner
-from stored_objects.vector_stores.access import StoreScope, person_mark
+from stored_objects.vector_stores.access import StoreScope, person_grantee
 from tests.fakes.scripted_worker import Script, ScriptedWorker, fail
 from tests.gateway.conftest import KEY, MODEL, OTHER_KEY, eventually
 from tests.gateway.http.routes.test_files import error_of
@@ -360,9 +360,9 @@ async def test_an_answer_is_not_repeated_to_a_person_who_may_not_read_its_vector
             headers = {"authorization": f"Bearer hr_live_{name}", "idempotency-key": "k"}
             return (await shelf.client.post("/v1/responses", json=body, headers=headers)).status_code
 
-        await stores.share(store, person_mark(bob.user))
+        await stores.share(store, person_grantee(bob.user))
         assert [await ask("ada"), await ask("bob")] == [200, 200]
-        await stores.unshare(store, person_mark(bob.user))
+        await stores.unshare(store, person_grantee(bob.user))
         assert [await ask("ada"), await ask("bob")] == [200, 404]
 
 

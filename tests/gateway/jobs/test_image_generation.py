@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import InvalidRequest, UnsupportedParameter
-from gateway.jobs.image_generation import check_image_tool, drawing
+from gateway.jobs.image_generation import check_image_tool, with_image_call
 from router.messages import ChatPrompt, OwnTool, OwnToolCall
 from router.model_registry import ModelRegistry
 from tests.contract.examples import WEATHER_TOOL, msgspec_replace
@@ -32,7 +32,7 @@ def test_only_an_assistant_with_an_image_model_can_draw() -> None:
 
 def test_a_job_that_must_draw_is_a_call_of_the_image_tool() -> None:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a cat in a hat"}]
-    prompt = drawing(make_job("job-1", prompt=ChatPrompt(messages=messages))).prompt
+    prompt = with_image_call(make_job("job-1", prompt=ChatPrompt(messages=messages))).prompt
     call = OwnToolCall(name="image", arguments={"prompt": "a cat in a hat"})
     assert prompt == ChatPrompt(messages=messages, own_tool_call=call)
 
@@ -47,5 +47,5 @@ def test_a_job_that_must_draw_is_a_call_of_the_image_tool() -> None:
 )
 def test_only_a_text_of_the_user_is_drawn(last: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        drawing(make_job("job-1", prompt=ChatPrompt(messages=[last])))
+        with_image_call(make_job("job-1", prompt=ChatPrompt(messages=[last])))
     assert refused.value.param == "tool_choice"

@@ -12,7 +12,7 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import Message
 from gateway.openai.token_estimate import estimated_tokens
 from gateway.openai.vector_store_search import MAX_QUERY
-from gateway.vector_stores.passage_prompt import MIN_TOKENS, QuotingPrompt, absent_answer, queries_of, quote
+from gateway.vector_stores.passage_prompt import MIN_TOKENS, QuotingPrompt, not_found_answer, queries_of, quote
 from gateway.vector_stores.search import SearchHit
 from router.messages import PromptBounds
 
@@ -104,9 +104,9 @@ def test_without_passages_the_model_is_told_so() -> None:
 
 
 def test_absence_is_stated_in_the_language_of_the_question() -> None:
-    assert absent_answer("Where are the keys?") == "The answer to this question is not in your documents."
-    assert absent_answer("Gdzie są klucze?") == "Odpowiedzi na to pytanie nie ma w Twoich dokumentach."
-    assert absent_answer("Wo sind die Schlüssel?") is None
+    assert not_found_answer("Where are the keys?") == "The answer to this question is not in your documents."
+    assert not_found_answer("Gdzie są klucze?") == "Odpowiedzi na to pytanie nie ma w Twoich dokumentach."
+    assert not_found_answer("Wo sind die Schlüssel?") is None
 
 
 def test_as_many_passages_are_quoted_as_fit() -> None:

@@ -11,7 +11,7 @@ import pytest
 from stored_objects.objects.records import RECORD_BYTES
 from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.store.vector_stores import MongoVectorStores
-from stored_objects.vector_stores.access import ORGANISATION, Reader, person_mark
+from stored_objects.vector_stores.access import ORGANISATION, Reader, person_grantee
 from stored_objects.vector_stores.record_store import VectorStoreStore
 from stored_objects.vector_stores.records import (
     UNNUMBERED,
@@ -86,7 +86,7 @@ async def test_every_field_of_a_vector_store_is_read_as_it_was_written(records: 
 
 
 async def test_readers_are_added_and_removed(records: VectorStoreStore) -> None:
-    mine = store(person="ada", shared_with=[person_mark("bob")])
+    mine = store(person="ada", shared_with=[person_grantee("bob")])
     await records.insert(mine)
     await records.insert(store("vs_2"))
     readers = [Reader(ADA, "ada"), Reader(ADA, "bob"), Reader(ADA, "carl"), Reader(EVE, "ada")]
@@ -99,11 +99,11 @@ async def test_readers_are_added_and_removed(records: VectorStoreStore) -> None:
     for _ in range(2):
         assert await records.share("vs_1", ORGANISATION)
     assert await found() == [True, True, True, False]
-    assert (await records.find_any(["vs_1"]))[0].shared_with == [person_mark("bob"), ORGANISATION]
+    assert (await records.find_any(["vs_1"]))[0].shared_with == [person_grantee("bob"), ORGANISATION]
     assert await records.update(replace(mine, name="Umowy"))
     assert await found() == [True, True, True, False]
-    for mark in (ORGANISATION, person_mark("bob"), person_mark("ada"), person_mark("none")):
-        await records.unshare("vs_1", mark)
+    for grantee in (ORGANISATION, person_grantee("bob"), person_grantee("ada"), person_grantee("none")):
+        await records.unshare("vs_1", grantee)
     assert await found() == [True, False, False, False]
     assert not await records.share("vs_3", ORGANISATION)
 

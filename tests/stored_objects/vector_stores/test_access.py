@@ -10,9 +10,9 @@ from stored_objects.vector_stores.access import (
     ORGANISATION,
     Reader,
     StoreScope,
-    person_mark,
+    person_grantee,
     person_of,
-    project_mark,
+    project_grantee,
 )
 from stored_objects.vector_stores.records import VectorStore
 
@@ -27,7 +27,7 @@ def vector_store(person: str = "", shared_with: list[str] | None = None) -> Vect
 
 
 @pytest.mark.parametrize(
-    ("store", "scope", "owner_mark"),
+    ("store", "scope", "owner_grantee"),
     [
         (vector_store(), StoreScope.PROJECT, "project:proj-1"),
         (vector_store(shared_with=[ORGANISATION]), StoreScope.ORGANISATION, "project:proj-1"),
@@ -36,19 +36,19 @@ def vector_store(person: str = "", shared_with: list[str] | None = None) -> Vect
     ],
 )
 def test_a_vector_store_is_a_persons_a_projects_or_the_organisations(
-    store: VectorStore, scope: StoreScope, owner_mark: str
+    store: VectorStore, scope: StoreScope, owner_grantee: str
 ) -> None:
-    assert (StoreScope.of(store), store.owner_mark) == (scope, owner_mark)
-    assert store.readers == [owner_mark, *store.shared_with]
+    assert (StoreScope.of(store), store.owner_grantee) == (scope, owner_grantee)
+    assert store.readers == [owner_grantee, *store.shared_with]
 
 
 def test_only_the_mark_of_a_person_names_one() -> None:
-    assert person_of(person_mark("ada")) == "ada"
-    assert [person_of(each) for each in (project_mark("ada"), ORGANISATION, "")] == [None, None, None]
+    assert person_of(person_grantee("ada")) == "ada"
+    assert [person_of(each) for each in (project_grantee("ada"), ORGANISATION, "")] == [None, None, None]
 
 
 @pytest.mark.parametrize(
-    ("reader", "marks"),
+    ("reader", "grantees"),
     [
         (Reader(PROJECT, "ada"), ["organisation", "project:proj-1", "person:ada"]),
         (Reader(PROJECT), ["organisation", "project:proj-1"]),
@@ -56,9 +56,9 @@ def test_only_the_mark_of_a_person_names_one() -> None:
         (Reader(NO_PROJECT), ["organisation"]),
     ],
 )
-def test_a_reader_has_marks_of_what_is_known_of_it_alone(reader: Reader, marks: list[str]) -> None:
-    """An empty project or person gives no mark: it would be that of all who have none."""
-    assert (reader.organisation, reader.marks) == ("org-1", marks)
+def test_a_reader_has_marks_of_what_is_known_of_it_alone(reader: Reader, grantees: list[str]) -> None:
+    """An empty project or person gives no grantee: it would be that of all who have none."""
+    assert (reader.organisation, reader.grantees) == ("org-1", grantees)
 
 
 def test_a_principal_reads_in_its_project_and_is_in_a_session_without_a_key() -> None:
@@ -86,7 +86,7 @@ def test_a_principal_reads_in_its_project_and_is_in_a_session_without_a_key() ->
 def test_owners_change_a_vector_store_however_many_read_it(
     reader: Reader, *, may_change_projects: bool, may_change_adas: bool
 ) -> None:
-    everybody = [ORGANISATION, person_mark("bob"), project_mark("proj-1"), project_mark("proj-2")]
+    everybody = [ORGANISATION, person_grantee("bob"), project_grantee("proj-1"), project_grantee("proj-2")]
     for shared_with in ([], everybody):
         assert reader.may_change(vector_store(shared_with=shared_with)) is may_change_projects
         assert reader.may_change(vector_store("ada", shared_with)) is may_change_adas

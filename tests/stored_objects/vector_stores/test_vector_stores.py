@@ -13,7 +13,7 @@ from stored_objects.files.files import FILE_PREFIX, public_id
 from stored_objects.objects.records import RECORD_BYTES, ObjectKind, ObjectOwner
 from stored_objects.project_documents.project_documents import DAY
 from stored_objects.project_documents.quota import REFUSAL_TIME
-from stored_objects.vector_stores.access import ORGANISATION, Reader, StoreScope, person_mark, project_mark
+from stored_objects.vector_stores.access import ORGANISATION, Reader, StoreScope, person_grantee, project_grantee
 from stored_objects.vector_stores.records import NEVER, FileCounts, FileState, ImportFailure, PageQuery
 from stored_objects.vector_stores.vector_stores import ACTIVITY_INTERVAL, VectorStores
 from tests.fakes.byte_counts import document_quota
@@ -41,8 +41,8 @@ def in_project(person: str) -> Reader:
 async def test_a_persons_vector_store_is_read_by_those_whom_it_is_shared_with(platform: Platform) -> None:
     store = await platform.stores.create(ADA, embedder="minilm", scope=StoreScope.PERSON, person="ada")
     shared = {
-        person_mark("bob"): in_project("bob"),
-        project_mark("proj-1"): in_project("carl"),
+        person_grantee("bob"): in_project("bob"),
+        project_grantee("proj-1"): in_project("carl"),
         ORGANISATION: Reader(BOB),
     }
     strangers = [in_project(""), Reader(EVE, "ada"), *shared.values()]
@@ -55,14 +55,14 @@ async def test_a_persons_vector_store_is_read_by_those_whom_it_is_shared_with(pl
         assert not await is_found(each)
         with pytest.raises(DocumentNotFound):
             await platform.stores.find(each, store.id)
-    for mark, reader in shared.items():
-        await platform.stores.share(store, mark)
+    for grantee, reader in shared.items():
+        await platform.stores.share(store, grantee)
         assert await is_found(reader)
         with pytest.raises(NotPermitted):
             await platform.stores.find_to_change(reader, store.id)
-        await platform.stores.unshare(store, mark)
+        await platform.stores.unshare(store, grantee)
         assert not await is_found(reader)
-    await platform.stores.unshare(store, store.owner_mark)
+    await platform.stores.unshare(store, store.owner_grantee)
     assert await platform.stores.find_to_change(in_project("ada"), store.id) == store
     with pytest.raises(NotPermitted):  # files are of the project
         await platform.stores.find_to_change(Reader(BOB, "ada"), store.id)

@@ -16,7 +16,7 @@ from router.messages import ChatPrompt, Delta, Job, ServiceClass
 from router.messages.codec import encode
 from stored_objects.project_documents.project_documents import ProjectDocuments, Retention
 from stored_objects.project_documents.records import ProjectDocument, ProjectOwner
-from stored_objects.project_documents.runs import LogGroup, ResponseRun
+from stored_objects.project_documents.response_runs import LogGroup, ResponseRun
 from stored_objects.responses.responses import StoredResponse, StoredResponses, new_document
 from tests.fakes.byte_counts import document_quota
 from tests.fakes.jobs import make_job

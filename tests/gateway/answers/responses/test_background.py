@@ -13,7 +13,7 @@ from auth_billing.errors import InsufficientCredit, StoreUnavailable
 from gateway.answers.responses.background_run import encoded
 from gateway.errors import PromptBlocked, RequestTooLarge
 from gateway.jobs.generation import Generation
-from stored_objects.project_documents.runs import LogGroup
+from stored_objects.project_documents.response_runs import LogGroup
 from tests.fakes.project_documents import DictResponseRuns
 from tests.fakes.scripted_worker import count, start_and_wait
 from tests.gateway.answers.responses.client import ID, deltas

@@ -16,7 +16,7 @@ from gateway.answers.responses.background_run import BackgroundRun
 from gateway.answers.responses.log_polls import LogPolls
 from gateway.errors import ClientDisconnected
 from gateway.jobs.keyed_billing import KeyedBilling
-from stored_objects.project_documents.runs import LogGroup
+from stored_objects.project_documents.response_runs import LogGroup
 from tests.gateway.answers.responses.client import ID, EventClient, deltas
 from tests.gateway.answers.responses.runs import OWNER, RUNNER, StoredRun, stored_events
 from tests.gateway.answers.responses.test_background_run import Generated, error_of

@@ -18,7 +18,7 @@ from gateway.jobs.generation import Generation
 from gateway.jobs.keyed_billing import KeyedBilling
 from router.messages import Delta, Receipt, Usage
 from router.producer.errors import DeadlinePassed
-from stored_objects.project_documents.runs import LogGroup
+from stored_objects.project_documents.response_runs import LogGroup
 from tests.fakes.project_documents import DictResponseRuns
 from tests.gateway.answers.responses.client import ID, SHOUT, EventClient, call, deltas
 from tests.gateway.answers.responses.runs import OWNER, RUNNER, StoredRun, stored_events

@@ -14,7 +14,7 @@ import pytest
 from auth_billing.errors import InsufficientCredit
 from router.messages import Finished, Job, Outcome, Usage
 from stored_objects.project_documents.records import ProjectDocument
-from stored_objects.project_documents.runs import ResponseRun
+from stored_objects.project_documents.response_runs import ResponseRun
 from tests.fakes.byte_counts import MIB
 from tests.fakes.project_documents import DictResponseRuns
 from tests.fakes.scripted_worker import ScriptedWorker, fail, say, start_and_wait, usage

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.answers.responses.custom_input import CustomInput
+from gateway.answers.responses.custom_tool_input import CustomToolInput
 
 
 def decoded(pieces: list[str]) -> str:
-    reader = CustomInput()
+    reader = CustomToolInput()
     return "".join([reader.take(piece) for piece in pieces]) + reader.rest()
 
 
@@ -25,7 +25,7 @@ def test_any_split_gives_the_text(text: str, escaped: bool, cuts: list[int]) -> 
 
 
 def test_halves_of_a_character_are_held_back() -> None:
-    reader = CustomInput()
+    reader = CustomToolInput()
     assert reader.take('{"input": "\\\\\\ud83d') == "\\"
     assert reader.take('\\ude00\\\\ud83d"}') == "😀\\ud83d"
 

@@ -10,7 +10,7 @@ from auth_billing.store.connection import StoreConnection
 from auth_billing.store.idempotency import MongoIdempotencyStore
 from router.messages import Outcome, Receipt, Usage
 from stored_objects.project_documents.records import DocumentStore, ProjectDocument, ProjectOwner
-from stored_objects.project_documents.runs import LogGroup, ResponseRun, ResponseRuns
+from stored_objects.project_documents.response_runs import LogGroup, ResponseRun, ResponseRuns
 from stored_objects.store.documents import RESPONSES, MongoDocumentStore
 from stored_objects.store.response_runs import MongoResponseRuns
 from tests.fakes.project_documents import DictDocumentStore, DictResponseRuns

@@ -13,7 +13,7 @@ _WHOLE = re.compile(r'(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
 _HIGH_SURROGATE = re.compile(r"(?<!\\)(?:\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2})$")
 
 
-class CustomInput:
+class CustomToolInput:
     """Decodes the only argument of a call, a JSON string, while the call's arguments arrive in pieces."""
 
     def __init__(self) -> None:
