@@ -90,7 +90,7 @@ class FileSearchResponse:
         self._budget: Budget | None = None
         self._first: tuple[list[str], list[SearchHit]] | None = None
         """Queries and passages of the search before the model's first job."""
-        self._absent: str | None = None
+        self._not_found_answer: str | None = None
         """The answer without a model, as no passage fits the question."""
         self._ended = False
 
@@ -133,8 +133,8 @@ class FileSearchResponse:
             if self._body.searches_first and queries and self._left > 0:
                 self._first = queries, await self._search(queries)
             if self._first is not None and not self._found and self._body.format is None:
-                self._absent = not_found_answer(queries[0])
-            admitted = await self._submit() if self._absent is None else await self._admit(self._chat)
+                self._not_found_answer = not_found_answer(queries[0])
+            admitted = await self._submit() if self._not_found_answer is None else await self._admit(self._chat)
         except BaseException as error:
             await self._settle(error)
             raise
@@ -185,8 +185,10 @@ class FileSearchResponse:
         if self._first is not None:
             queries, found = self._first
             yield [*self._events.begin_search(queries), *self._events.end_search(self._shown(found))]
-        if self._absent is not None:
-            told = Delta(job_id="", attempt_id="", start=0, token_ids=[], text=self._absent, finish_reason="stop")
+        if self._not_found_answer is not None:
+            told = Delta(
+                job_id="", attempt_id="", start=0, token_ids=[], text=self._not_found_answer, finish_reason="stop"
+            )
             yield list(self._events.take([told]))
         while self._generation is not None:
             async for batch in self._generation.batches():

@@ -17,7 +17,7 @@ from gateway.http.dependencies import CurrentGateway
 from gateway.http.file_transfers import begun
 from gateway.http.gateway import gateway_of
 from gateway.http.pagination import query_of
-from gateway.openai.stored_objects import AddressQuery
+from gateway.openai.blobs import AddressQuery
 from stored_objects.objects.objects import DOWNLOAD
 from stored_objects.objects.records import StoredObject
 

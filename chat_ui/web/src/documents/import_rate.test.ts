@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { COLLECTION } from "./collection.fixture";
-import { filesPerMinute, sampleOf } from "./import_pace";
+import { filesPerMinute, sampleOf } from "./import_rate";
 
 it("counts the files that were read since the first sample, also those that failed", () => {
   const first = sampleOf(COLLECTION, 100);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import InvalidRequest
-from gateway.openai.stored_objects import AddressQuery
+from gateway.openai.blobs import AddressQuery
 
 
 def test_parameters_of_an_address() -> None:
