@@ -2,7 +2,8 @@
 
 The inverted index has no texts (`content=''`): a passage is removed from it by the same terms as it was added with.
 Hashes of its terms are stored beside a passage, because making the terms of all passages that a search finds takes
-longer than the search. A passage has the row of its vector as its key.
+longer than the search; so are the numbers of passages of each term, which FTS5 counts one by one. A passage has the row
+of its vector as its key.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 import sqlite3
 import zlib
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,14 +27,10 @@ from documents.content import Passage
 from documents.search import words
 from documents.search.index import IndexedFile
 
-FORMAT = 3
+FORMAT = 4
 """Version of the tables."""
 POSTING_BUDGET = 5_000
 """Rows that the words of a query may have together, beyond its rarest word: more common words are left out."""
-COMMON = 1000
-"""Passages of a term above which its number of passages is remembered, as SQLite counts them one by one."""
-REMEMBERED_CHANGE = 0.05
-"""Share by which the number of all passages may change before those of common terms are counted again."""
 
 _SCHEMA = """
 CREATE TABLE state (name TEXT PRIMARY KEY, value);
@@ -46,7 +44,7 @@ CREATE TABLE passage (
 );
 CREATE INDEX passage_of_file ON passage (file);
 CREATE VIRTUAL TABLE posting USING fts5 (terms, content='', tokenize="unicode61 remove_diacritics 0");
-CREATE VIRTUAL TABLE vocabulary USING fts5vocab (posting, 'row');
+CREATE TABLE term (term TEXT PRIMARY KEY, passages INTEGER NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -61,10 +59,6 @@ class QueryWord:
     terms: frozenset[str]
     passages: int
     weight: float
-
-
-CommonTerms = dict[str, tuple[int, int]]
-"""Number of passages that a common term is in, and of all passages when they were counted, by term."""
 
 
 @dataclass(frozen=True)
@@ -165,14 +159,17 @@ class IndexDatabase:
         self._connection.executemany(
             "INSERT INTO posting (rowid, terms) VALUES (?, ?)", ((row, " ".join(terms)) for row, _, terms in added)
         )
+        self._count_terms((terms for _, _, terms in added), 1)
 
     def remove_passages(self, ordinal: int) -> list[int]:
         """Delete the passages of a file, and return their rows."""
         found = self._connection.execute("SELECT * FROM passage WHERE file = ?", (ordinal,)).fetchall()
+        removed = [(each[0], _terms(_passage(each))) for each in found]
         self._connection.executemany(
             "INSERT INTO posting (posting, rowid, terms) VALUES ('delete', ?, ?)",
-            ((each[0], " ".join(_terms(_passage(each)))) for each in found),
+            ((row, " ".join(terms)) for row, terms in removed),
         )
+        self._count_terms((terms for _, terms in removed), -1)
         self._connection.execute("DELETE FROM passage WHERE file = ?", (ordinal,))
         return [each[0] for each in found]
 
@@ -180,23 +177,25 @@ class IndexDatabase:
         """Delete a file that has no passages."""
         self._connection.execute("DELETE FROM file WHERE ordinal = ?", (ordinal,))
 
-    def query_words(self, text: str, total: int, common: CommonTerms) -> list[QueryWord]:
+    def query_words(self, text: str, total: int) -> list[QueryWord]:
         """Return the words of a query text, the rarest first, as they are in the index of `total` passages."""
         found = []
         for terms in words.query_terms(text):
-            passages = max(self._passages_with(term, total, common) for term in terms)
+            passages = max(map(self._passages_with, terms))
             found.append(QueryWord(terms, passages, math.log(1 + total / (passages + 0.5))))
         return sorted(found, key=lambda each: each.passages)
 
-    def _passages_with(self, term: str, total: int, common: CommonTerms) -> int:
-        passages, of = common.get(term, (0, 0))
-        if passages and abs(total - of) <= REMEMBERED_CHANGE * of:
-            return passages
-        found = self._connection.execute("SELECT doc FROM vocabulary WHERE term = ?", (term,)).fetchone()
-        passages = 0 if found is None else int(found[0])
-        if passages > COMMON:
-            common[term] = passages, total
-        return passages
+    def _passages_with(self, term: str) -> int:
+        found = self._connection.execute("SELECT passages FROM term WHERE term = ?", (term,)).fetchone()
+        return 0 if found is None else int(found[0])
+
+    def _count_terms(self, passages: Iterable[Sequence[str]], sign: int) -> None:
+        """Add the terms of passages to the numbers of passages by term, or with `sign` -1 subtract them."""
+        counts = Counter(term for terms in passages for term in set(terms))
+        self._connection.executemany(
+            "INSERT INTO term VALUES (?, ?) ON CONFLICT (term) DO UPDATE SET passages = passages + excluded.passages",
+            sorted((term, sign * count) for term, count in counts.items()),
+        )
 
     def rank(self, query: Sequence[QueryWord], limit: int, searched: npt.NDArray[np.bool_]) -> dict[int, float]:
         """Return the BM25 of up to `limit` passages with words of a query, by row, the highest first.
@@ -232,7 +231,8 @@ class IndexDatabase:
         }
 
     def erase_remains(self) -> None:
-        """Rewrite the inverted index without removed terms, and empty the journal."""
+        """Rewrite the inverted index without removed terms, forget terms of no passage, and empty the journal."""
+        self._connection.execute("DELETE FROM term WHERE passages = 0")
         self._connection.execute("INSERT INTO posting (posting) VALUES ('optimize')")
         self._connection.execute("PRAGMA wal_checkpoint (TRUNCATE)")
 

@@ -23,7 +23,6 @@ from documents.search.filters import Filter
 from documents.search.fusion import Cosines, vector_score, word_score
 from documents.search.index import FileContent, Hit, IndexChanges, IndexedFile, SearchQuery
 from documents.search.index_database import (
-    CommonTerms,
     IndexDatabase,
     IndexUnusable,
     PassageRow,
@@ -70,7 +69,6 @@ class LocalIndex:
         self._is_closed = False
         self._change_lock = threading.Lock()
         self._vectors: VectorFile | None = None
-        self._common: CommonTerms = {}
         try:
             self._open()
         except IndexUnusable:
@@ -114,7 +112,7 @@ class LocalIndex:
         every_file = query.filter is None and now < snapshot.first_expiry
         ordinals = None if every_file else _passing(snapshot.files, query.filter, now)
         with self._database() as database:
-            return _Searches(snapshot, self._vectors, database, query, ordinals=ordinals, common=self._common).hits()
+            return _Searches(snapshot, self._vectors, database, query, ordinals).hits()
 
     def erase_remains(self) -> None:
         """Erase the vectors and terms of removed passages, if any were removed since the last time."""
@@ -239,9 +237,7 @@ class _Searches:
         vectors: VectorFile | None,
         database: IndexDatabase,
         query: SearchQuery,
-        *,
         ordinals: Sequence[int] | None,
-        common: CommonTerms,
     ) -> None:
         self._snapshot = snapshot
         self._database = database
@@ -250,11 +246,13 @@ class _Searches:
         self._candidates = max(CANDIDATES, 2 * query.limit)
         rows = np.empty((0, 0), np.float32) if vectors is None else vectors.rows[: len(snapshot.ordinals)]
         self._cosines = [
-            None if each.vector is None or not len(rows) else rows @ normalised(np.asarray(each.vector))
+            None
+            if each.vector is None or not query.vector_weight or not len(rows)
+            else rows @ normalised(np.asarray(each.vector))
             for each in query.questions
         ]
         self._words: list[list[QueryWord]] = [
-            database.query_words(each.text, snapshot.total, common) for each in query.questions
+            database.query_words(each.text, snapshot.total) for each in query.questions
         ]
         self._terms = {term_hash(term): term for words in self._words for word in words for term in word.terms}
 
@@ -287,10 +285,11 @@ class _Searches:
     ) -> _QuestionSearch:
         """Search for one question by vectors and by words."""
         by_words = self._database.rank(words, self._candidates, searched) if self._query.word_weight else {}
-        if cosines is None or not self._query.vector_weight:
+        if cosines is None:
             return _QuestionSearch(words, by_words, None, frozenset(by_words))
         scores = vector_score(cosines, searched)
-        nearest = best_rows(np.where(searched, scores, -np.inf).astype(np.float32), self._candidates)
+        rows = np.flatnonzero(searched)
+        nearest = rows[best_rows(scores[rows], self._candidates)].tolist()
         return _QuestionSearch(words, by_words, scores, frozenset((*by_words, *nearest)))
 
     def _searched_rows(self) -> npt.NDArray[np.bool_]:
@@ -302,8 +301,7 @@ class _Searches:
         return row < len(self._snapshot.ordinals) and self._snapshot.ordinals[row] == found.ordinal
 
     def _score(self, row: int, terms: frozenset[str]) -> float:
-        cosines = [float(each[row]) for each in self._cosines if each is not None]
-        scores = cosines if self._query.vector_weight else []
+        scores = [float(each[row]) for each in self._cosines if each is not None]
         if self._query.word_weight:
             scores += [_share(words, terms) for words in self._words]
         return min(max([0.0, *scores]), 1.0)
@@ -313,7 +311,7 @@ class _Searches:
         return any(
             is_relevant(
                 language_of(question.text),
-                float(cosines[row]) if self._query.vector_weight and cosines is not None else None,
+                None if cosines is None else float(cosines[row]),
                 _share(words, terms) if self._query.word_weight else None,
             )
             for question, cosines, words in zip(self._query.questions, self._cosines, self._words, strict=True)
