@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from auth_billing.access.principal import Principal
 from auth_billing.access.roles import Actor, Role
 from auth_billing.audit_log import AuditLog
+from auth_billing.document_audit import DocumentAudit
 from auth_billing.installation import Installation
 from auth_billing.keys.key_management import ApiKeys
 from auth_billing.keys.service_accounts import ServiceAccounts
@@ -32,6 +33,7 @@ class Administration:
     service_accounts: ServiceAccounts
     budgets: Budgets
     audit_log: AuditLog
+    document_audit: DocumentAudit
     usage: UsageReports
     installation: Installation
 

@@ -68,6 +68,13 @@ class Event(StrEnum):
     IDENTITY_DISCONNECTED = "identity.disconnected"
     VECTOR_STORE_SHARED = "vector_store.shared"
     VECTOR_STORE_UNSHARED = "vector_store.unshared"
+    VECTOR_STORE_SEARCHED = "vector_store.searched"
+    VECTOR_STORE_DELETED = "vector_store.deleted"
+    DOCUMENT_UPLOADED = "document.uploaded"
+    DOCUMENT_READ = "document.read"
+    DOCUMENT_DOWNLOADED = "document.downloaded"
+    DOCUMENT_DELETED = "document.deleted"
+    DOCUMENT_AUDIT_UPDATED = "document_audit.updated"
     USAGE_EXPORTED = "usage.exported"
 
 
@@ -83,6 +90,16 @@ class AuditActor:
 
 
 OPERATOR = AuditActor()
+
+
+@dataclass(frozen=True)
+class Action:
+    """An action on the object with the id `target`, of which an entry is to be written."""
+
+    event: Event
+    target: str
+    project: str = ""
+    details: Mapping[str, Detail] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -123,8 +140,8 @@ class AuditQuery:
 class AuditLogStore(Protocol):
     """Store of audit log entries. Each method raises `StoreUnavailable` when the store does not answer in time."""
 
-    async def add(self, entry: AuditEntry) -> None:
-        """Store an audit log entry durably, unless an entry with the same id is stored."""
+    async def add(self, entries: Sequence[AuditEntry]) -> None:
+        """Store audit log entries, at least one, durably in one write; those whose id is stored are left out."""
         ...
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
@@ -159,19 +176,34 @@ class AuditLog:
         Raises:
             StoreUnavailable: the action is done, but its entry may be missing; report that to the caller.
         """
-        now = self._clock()
-        entry = AuditEntry(
-            id=entry_id(now),
-            organisation=organisation,
-            event=event,
-            target=target[:MAX_TEXT],
-            actor=actor,
-            at=now,
-            project=project,
-            details={name: _bounded(value) for name, value in (details or {}).items()},
-        )
-        await self._store.add(entry)
+        action = Action(event, target, project, details or {})
+        (entry,) = await self.record_all(organisation, [action], actor)
         return entry
+
+    async def record_all(
+        self, organisation: str, actions: Sequence[Action], actor: AuditActor = OPERATOR
+    ) -> list[AuditEntry]:
+        """Append new entries about actions, at least one, of one actor in one write, and return the entries.
+
+        Raises:
+            StoreUnavailable: some entries may be missing.
+        """
+        now = self._clock()
+        entries = [
+            AuditEntry(
+                id=entry_id(now),
+                organisation=organisation,
+                event=each.event,
+                target=each.target[:MAX_TEXT],
+                actor=actor,
+                at=now,
+                project=each.project,
+                details=_bounded_details(each.details),
+            )
+            for each in actions
+        ]
+        await self._store.add(entries)
+        return entries
 
     async def record_once(
         self,
@@ -192,9 +224,8 @@ class AuditLog:
             StoreUnavailable: the action is done, but its entry may be missing; repeat the call.
         """
         digest = hashlib.sha256("\n".join([organisation, event, target]).encode()).hexdigest()
-        bounded = {name: _bounded(value) for name, value in (details or {}).items()}
-        id = f"{_prefix(at)}{digest[:16]}"
-        await self._store.add(AuditEntry(id, organisation, event, target[:MAX_TEXT], actor, at, details=bounded))
+        id, bounded = f"{_prefix(at)}{digest[:16]}", _bounded_details(details or {})
+        await self._store.add([AuditEntry(id, organisation, event, target[:MAX_TEXT], actor, at, details=bounded)])
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
         """Return the audit log entries that match `query`, newest first, at most `query.limit`."""
@@ -208,6 +239,10 @@ def entry_id(at: float) -> str:
 
 def _prefix(at: float) -> str:
     return f"audit_log-{int(at * 1000):012x}"
+
+
+def _bounded_details(details: Mapping[str, Detail]) -> dict[str, Detail]:
+    return {name: _bounded(value) for name, value in details.items()}
 
 
 def _bounded(value: Detail) -> Detail:

@@ -52,8 +52,12 @@ class DocumentSearch(Protocol):
         """
         ...
 
-    async def search(self, principal: Principal, store: VectorStore, query: str, limit: int) -> list[PassageHit]:
+    async def search(
+        self, principal: Principal, store: VectorStore, query: str, limit: int, *, address: str
+    ) -> list[PassageHit]:
         """Return the passages of a vector store that fit a question best, at most `limit`; `principal` is billed.
+
+        The search is recorded in the audit log of an organisation that wants that, with the person's network `address`.
 
         Raises:
             NoSuchRecord: the vector store was deleted meanwhile, or `principal` may not read it.

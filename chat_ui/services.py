@@ -27,6 +27,7 @@ from chat_ui.history.storage import StorageQuota
 from chat_ui.importing.importer import Importer
 from stored_objects.files.files import ProjectFiles
 from stored_objects.project_documents.project_batches import ProjectBatches
+from stored_objects.vector_stores.ownerless import OwnerlessVectorStores
 from stored_objects.vector_stores.vector_stores import VectorStores
 
 
@@ -52,6 +53,8 @@ class ChatServices:
     batches: ProjectBatches
     vector_stores: VectorStores
     """The collections of documents that people upload and search."""
+    ownerless_vector_stores: OwnerlessVectorStores
+    """Collections of people who have left, which administrators delete."""
     document_search: DocumentSearch
     blob_address: Callable[[str], str]
     """Returns the signed address of a blob, such as an image of a step, by its id."""

@@ -134,7 +134,7 @@ async def _search(
         return gateway.jobs.submit(admitted, jobs, allowance, streamed=False)
 
     wanted = Queries(queries, ANSWER_RESULTS, requires_relevance=True)
-    found, parts = await search_stores(gateway, principal, stores, wanted, submit)
+    found, parts = await search_stores(gateway, principal, stores, wanted, submit, address="")
     prompt = await asyncio.to_thread(quote, body, found, context=model.max_model_len, bounds=model.prompt_bounds)
     passages = [{"number": number, **each.source} for number, each in enumerate(prompt.passages, start=1)]
     data = {"query": queries[0], **prompt.budget.as_fields(), "passages": passages}

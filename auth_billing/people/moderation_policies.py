@@ -13,17 +13,13 @@ from typing import Protocol
 
 from auth_billing.access.model_access import MAX_MODEL_NAME
 from auth_billing.access.roles import Actor, Role
-from auth_billing.errors import NoSuchRecord, StoreUnavailable, UnacceptableValue
+from auth_billing.confirmed_cache import ConfirmedCache
+from auth_billing.errors import NoSuchRecord, UnacceptableValue
 from auth_billing.people.organisation_records import OrganisationStore
-from auth_billing.ttl_cache import TtlCache
 
 MAX_CATEGORIES = 100
 """Largest number of categories of a policy."""
 MAX_CATEGORY_NAME = 100
-CONFIRMED_TTL = 4.0
-"""Seconds after which a cached policy is read again."""
-STALE_TTL = 300.0
-"""Seconds for which a cached policy applies while the store is unavailable."""
 CACHED_PROJECTS = 10_000
 
 
@@ -57,12 +53,6 @@ class ModerationPolicyStore(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class _Cached:
-    policy: ModerationPolicy | None
-    confirmed_until: float
-
-
 class ModerationPolicies:
     """Reads and changes the moderation policies of projects; caches those that requests need."""
 
@@ -75,8 +65,7 @@ class ModerationPolicies:
     ) -> None:
         self._store = store
         self._accounts = accounts
-        self._clock = clock
-        self._cache: TtlCache[tuple[str, str], _Cached] = TtlCache(STALE_TTL, CACHED_PROJECTS, clock)
+        self._cache: ConfirmedCache[tuple[str, str], ModerationPolicy | None] = ConfirmedCache(CACHED_PROJECTS, clock)
 
     async def of_request(self, organisation: str, project: str) -> ModerationPolicy | None:
         """Return the moderation policy that applies to a request in a project; `None` if nothing is checked.
@@ -86,19 +75,7 @@ class ModerationPolicies:
         """
         if not project:  # of an admin key, which requests no model
             return None
-        key = organisation, project
-        cached = self._cache.get(key)
-        if cached is not None and self._clock() < cached.confirmed_until:
-            return cached.policy
-        try:
-            policy = await self._store.find(organisation, project)
-        except StoreUnavailable:
-            if cached is None:
-                raise
-            self._cache.replace(key, _Cached(cached.policy, self._clock() + CONFIRMED_TTL))
-            return cached.policy
-        self._cache.put(key, _Cached(policy, self._clock() + CONFIRMED_TTL))
-        return policy
+        return await self._cache.read((organisation, project), lambda: self._store.find(organisation, project))
 
     async def find(self, organisation: str, project: str) -> ModerationPolicy | None:
         """Return the moderation policy of an organisation's project, from the store; `None` if it has none.

@@ -17,6 +17,8 @@ class Organisation:
     id: str
     name: str
     created: float
+    audits_documents: bool = False
+    """Whether accesses to its documents are recorded in its audit log."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,10 @@ class OrganisationStore(Protocol):
 
     async def archive_project(self, organisation: str, project: str, now: float) -> None:
         """Mark a project as archived at `now` (Unix seconds); no effect if it is archived or does not exist."""
+        ...
+
+    async def set_document_audit(self, organisation: str, *, on: bool) -> None:
+        """Set whether accesses to an organisation's documents are recorded; no effect if there is no such one."""
         ...
 
     async def add_owner(self, organisation: str, user: str) -> None:

@@ -7,6 +7,7 @@ An `_id` sorts by time, so that pages need only the index on (organisation, _id)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from auth_billing.audit_log import AuditActor, AuditEntry, AuditQuery, Event
@@ -22,12 +23,9 @@ class MongoAuditLogStore:
     def __init__(self, connection: StoreConnection) -> None:
         self._entries = connection.durable(COLLECTION)
 
-    async def add(self, entry: AuditEntry) -> None:
-        """Store an audit log entry durably, unless an entry with the same id is stored."""
-        details = {name: _plain(value) for name, value in entry.details.items()}
-        actor = dict(vars(entry.actor))
-        document = to_document(entry, event=entry.event.value, actor=actor, details=details)
-        await self._entries.insert_if_absent(document)
+    async def add(self, entries: Sequence[AuditEntry]) -> None:
+        """Store audit log entries, at least one, durably in one write; those whose id is stored are left out."""
+        await self._entries.insert_new([_to_document(each) for each in entries])
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
         """Return up to `query.limit` audit log entries that match `query`, newest first.
@@ -59,6 +57,11 @@ def _filter(query: AuditQuery) -> dict[str, Any]:
         if given := {operator: bound for operator, bound in bounds.items() if bound is not None}:
             wanted[name] = given
     return wanted
+
+
+def _to_document(entry: AuditEntry) -> dict[str, Any]:
+    details = {name: _plain(value) for name, value in entry.details.items()}
+    return to_document(entry, event=entry.event.value, actor=dict(vars(entry.actor)), details=details)
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""MongoDB store of organisations and projects: `organisations {_id, name, created, owners}`, `projects {_id, ...}`.
+"""MongoDB store of organisations and projects: `organisations {_id, name, ..., owners}`, `projects {_id, ...}`.
 
 `owners` is in the organisation's one document, so that one conditional update never removes the last owner.
 """
@@ -64,6 +64,10 @@ class MongoOrganisationStore:
         """Mark an organisation's project as archived at `now` (Unix seconds); no effect if archived or missing."""
         open_one = {"_id": project, "organisation": organisation, "archived": None}
         await self._projects.update_one(open_one, {"$set": {"archived": now}})
+
+    async def set_document_audit(self, organisation: str, *, on: bool) -> None:
+        """Set whether accesses to an organisation's documents are recorded; no effect if there is no such one."""
+        await self._organisations.update_one({"_id": organisation}, {"$set": {"audits_documents": on}})
 
     async def add_owner(self, organisation: str, user: str) -> None:
         """Add a user id to an organisation's list of owners; no effect if it is there."""

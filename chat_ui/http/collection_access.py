@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from fastapi import Request
 
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
+from auth_billing.audit_log import Action
 from auth_billing.errors import NoSuchRecord, NotPermitted
 from auth_billing.people.sessions import BrowserSession
 from chat_ui.errors import StorageFull
 from chat_ui.http.uploads import MIB
-from chat_ui.services import ChatServices, services_of
+from chat_ui.services import ChatServices, client_address, services_of
 from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
 from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.records import VectorStore
@@ -55,6 +56,16 @@ async def find_collection(
     find = services.vector_stores.find_to_change if change else services.vector_stores.find
     with not_found():
         return await find(Reader.of(principal), id)
+
+
+async def record_accesses(request: Request, principal: Principal, accesses: Sequence[Action]) -> None:
+    """Write the audit log entries of accesses to documents, where the organisation wants that; call it before each.
+
+    Raises:
+        StoreUnavailable: the entries can't be written; the access is refused.
+    """
+    audit = services_of(request).admin.administration.document_audit
+    await audit.record(principal, accesses, client_address(request))
 
 
 @contextmanager

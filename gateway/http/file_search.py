@@ -24,6 +24,7 @@ from gateway.answers.responses.output import INCOMPLETE, Event, ResponseOutput
 from gateway.answers.responses.response_object import ResponseObject, response_usage
 from gateway.errors import ClientDisconnected, GatewayError
 from gateway.http.dependencies import AuthorisedRequest
+from gateway.http.document_audit import client_address
 from gateway.http.http_errors import response_error
 from gateway.http.job_submission import read_attachments, submit
 from gateway.http.vector_stores import check_embeds, find_store
@@ -215,7 +216,9 @@ class FileSearchResponse:
         limit = self._tool.max_num_results or ANSWER_RESULTS
         queries = Queries(texts, limit, self._tool.filters, options, requires_relevance=options.score_threshold is None)
         submitted = partial(submit, self._request, self._gateway, streamed=False)
-        found, used = await search_stores(self._gateway, self._caller, self._stores, queries, submitted)
+        found, used = await search_stores(
+            self._gateway, self._caller, self._stores, queries, submitted, address=client_address(self._request)
+        )
         self._parts += used
         known = {each.key for each in self._found}
         self._found += [each for each in found if each.key not in known]

@@ -40,6 +40,7 @@ from stored_objects.project_documents.project_batches import ProjectBatches
 from stored_objects.project_documents.project_documents import StoredDocuments
 from stored_objects.responses.responses import StoredResponses
 from stored_objects.vector_stores.imports import VectorStoreImports
+from stored_objects.vector_stores.ownerless import OwnerlessVectorStores
 from stored_objects.vector_stores.searches import VectorStoreSearches
 from stored_objects.vector_stores.vector_stores import VectorStores
 
@@ -96,6 +97,11 @@ class Gateway:
     def batches(self) -> ProjectBatches:
         """The batches of all projects, for routes of API and chat."""
         return ProjectBatches(self.objects, self.documents.batches, self.batch_created.set)
+
+    @property
+    def ownerless_vector_stores(self) -> OwnerlessVectorStores:
+        """The vector stores of people who have left their organisation, for routes of API and chat."""
+        return OwnerlessVectorStores(self.vector_stores, self.administration.members.memberships)
 
 
 def gateway_of(request: Request) -> Gateway:

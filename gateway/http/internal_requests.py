@@ -67,11 +67,12 @@ class InternalAnswer:
 
 
 async def request_internally(
-    app: ASGIApp, principal: Principal, endpoint: str, key: str, body: bytes
+    app: ASGIApp, principal: Principal, endpoint: str, key: str, body: bytes, *, address: str = ""
 ) -> InternalAnswer:
     """Send one POST request to `endpoint` of the gateway's application `app` as `principal`, and return the response.
 
-    `key` is the request's idempotency key. Cancelling the call disconnects.
+    `key` is the request's idempotency key. `address`: the network address of the client that the request is made for;
+    empty: none. Cancelling the call disconnects.
     """
     unread = [body]
     never = asyncio.Event()
@@ -90,11 +91,11 @@ async def request_internally(
         else:
             received.append(message.get("body", b""))
 
-    await app(_scope(principal, endpoint, key, len(body)), receive, send)
+    await app(_scope(principal, endpoint, key, len(body), address), receive, send)
     return InternalAnswer(head["status"], Headers(raw=list(head.get("headers", ()))), b"".join(received))
 
 
-def _scope(principal: Principal, endpoint: str, key: str, size: int) -> dict[str, Any]:
+def _scope(principal: Principal, endpoint: str, key: str, size: int, address: str) -> dict[str, Any]:
     headers = [
         (b"host", b"internal"),
         (b"content-type", b"application/json"),
@@ -112,7 +113,7 @@ def _scope(principal: Principal, endpoint: str, key: str, size: int) -> dict[str
         "root_path": "",
         "query_string": b"",
         "headers": headers,
-        "client": None,
+        "client": (address, 0) if address else None,
         "server": ("internal", 80),
         SCOPE_PRINCIPAL: principal,
     }

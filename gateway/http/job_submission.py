@@ -12,9 +12,11 @@ from functools import partial
 from fastapi import Request
 
 from auth_billing.access.principal import Principal
+from auth_billing.audit_log import Action, Event
 from gateway.admission.controller import AdmittedRequest
 from gateway.http import rate_limits
 from gateway.http.disconnect import disconnected
+from gateway.http.document_audit import record_accesses
 from gateway.http.gateway import Gateway
 from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_chat_job
@@ -22,6 +24,7 @@ from gateway.jobs.keyed_billing import SCOPE_KEY, KeyedBilling
 from gateway.jobs.prompt_files import PromptFiles
 from gateway.jobs.prompt_images import PromptImages
 from gateway.openai.chat_completions import ChatCompletionRequest
+from gateway.openai.messages import file_ids
 from router.messages import Job
 
 
@@ -54,11 +57,14 @@ async def read_attachments(
         InvalidRequest: The model reads no images, or an image or a file can't be read; `param` names it.
         ModelNotFound: The model is unknown, or the caller may not use it.
         ScopeMissing: An image or a file is the project's, and the caller's key lacks the scope `files`.
-        BlobsUnavailable, StoreUnavailable: A stored image or file can't be read now.
+        BlobsUnavailable, StoreUnavailable: A stored image or file can't be read, or the access not recorded now.
     """
     gateway.admission.check_images(caller, body)
     images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, body)
-    return await PromptFiles(gateway.files, gateway.prompt_parser).inlined(caller, body), images
+    read = await PromptFiles(gateway.files, gateway.prompt_parser).inlined(caller, body)
+    accesses = [Action(Event.DOCUMENT_READ, each, caller.project) for each in file_ids(body.messages)]
+    await record_accesses(request, caller, accesses)
+    return read, images
 
 
 def submit(

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from gateway.openai.base import ApiModel, Ignored
+from stored_objects.files.files import FILE_PREFIX
 
 MAX_PARTS = 1024
 _UNSUPPORTED_PARTS = ("input_audio", "input_text", "input_image", "video_url", "audio_url")
@@ -211,6 +212,14 @@ def image_urls(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
         for place, part in enumerate(user_parts(message)):
             if part.type == "image_url" and part.image_url is not None:
                 yield f"messages[{number}].content[{place}].image_url", part.image_url.url
+
+
+def file_ids(messages: Iterable[Message]) -> list[str]:
+    """Return the ids of the project's files that a conversation has, images too, each once."""
+    files = [part.file for message in messages for part in user_parts(message) if part.type == "file"]
+    named = [file.file_id for file in files if file is not None and file.file_id is not None]
+    images = [url for _, url in image_urls(messages) if url.startswith(FILE_PREFIX)]
+    return list(dict.fromkeys([*named, *images]))
 
 
 def _content_to_wire(message: Message) -> str | list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from gateway.openai.token_estimate import estimated_tokens
 from gateway.openai.vector_store_search import ComparisonFilter, HybridWeights, RankingOptions, SearchFilter
 from gateway.vector_stores.embedder import SPECIAL_TOKENS, served_embedder
 from router.messages import Job, UsagePart
+from stored_objects.vector_stores.audit_actions import searched
 from stored_objects.vector_stores.records import VectorStore
 
 ANSWER_RESULTS = 8
@@ -94,15 +95,22 @@ class SearchHit:
 
 
 async def search_stores(
-    gateway: Gateway, caller: Principal, stores: Sequence[VectorStore], queries: Queries, submit: Submit
+    gateway: Gateway,
+    caller: Principal,
+    stores: Sequence[VectorStore],
+    queries: Queries,
+    submit: Submit,
+    *,
+    address: str,
 ) -> tuple[list[SearchHit], list[UsagePart]]:
     """Return the passages of several vector stores that fit best, and what embedding the queries has used.
 
-    The passages of one vector store are ranked by words and vectors; those of several are merged by place.
+    The passages of one vector store are ranked by words and vectors; those of several are merged by place. The search
+    is recorded in the audit log of an organisation that wants that. `address`: the client's network address.
 
     Raises:
         ModelNotFound, ModelUnavailable: An embedding model is not served, or the caller may not use it.
-        IndexNotReady, StoreUnavailable: A vector store can't be searched now; nothing is billed.
+        IndexNotReady, StoreUnavailable: A vector store can't be searched, or the search not recorded now.
         GenerationError, AccountError, PublishError, Overloaded: As for a request of embeddings.
     """
     vectors: dict[str, list[bytes]] = {}
@@ -134,7 +142,13 @@ async def search_stores(
         return [SearchHit(store.id, each.file.key.rpartition("/")[2], each) for each in hits]
 
     found = await asyncio.gather(*(search(each) for each in stores))
-    return _merged(found)[: queries.limit], parts
+    best = _merged(found)[: queries.limit]
+    accesses = [
+        searched(store, [(each.file, each.hit.file.name) for each in best if each.store == store.id])
+        for store in stores
+    ]
+    await gateway.administration.document_audit.record(caller, accesses, address)
+    return best, parts
 
 
 def to_filter(given: SearchFilter) -> Filter:

@@ -12,6 +12,7 @@ from auth_billing.administration import Administration
 from auth_billing.audit_log import AuditLog
 from auth_billing.authenticator import Authenticator
 from auth_billing.development_account import ORGANISATION, ensure_development_account
+from auth_billing.document_audit import DocumentAudit
 from auth_billing.errors import InvalidApiKey, StoreUnavailable
 from auth_billing.idempotency import IdempotencyKeys
 from auth_billing.installation import Installation
@@ -110,6 +111,7 @@ class AccountServices:
         users, memberships = MongoUserStore(self.connection), MongoMembershipStore(self.connection)
         sessions = MongoSessionStore(self.connection)
         invitations = Invitations(MongoInvitationStore(self.connection), self.pepper)
+        audit_log = AuditLog(MongoAuditLogStore(self.connection))
         return Administration(
             projects=Projects(accounts),
             members=Members(users, memberships, accounts, sessions, invitations, keys.revoke_all),
@@ -119,7 +121,8 @@ class AccountServices:
             keys=keys,
             service_accounts=ServiceAccounts(MongoServiceAccountStore(self.connection)),
             budgets=self.budgets(),
-            audit_log=AuditLog(MongoAuditLogStore(self.connection)),
+            audit_log=audit_log,
+            document_audit=DocumentAudit(audit_log, accounts, users),
             usage=MongoUsageReports(self.connection),
             installation=installation_of(self.connection),
         )

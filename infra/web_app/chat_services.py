@@ -122,6 +122,7 @@ def chat(
         files=gateway.files,
         batches=gateway.batches,
         vector_stores=gateway.vector_stores,
+        ownerless_vector_stores=gateway.ownerless_vector_stores,
         document_search=GatewayDocumentSearch(gateway, app),
         blob_address=gateway.addresses.address,
         oidc=oidc_services.oidc_sign_in(access, browsers, oidc, settings.public_url),

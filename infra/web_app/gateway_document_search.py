@@ -53,11 +53,13 @@ class GatewayDocumentSearch:
         await self._gateway.vector_stores.add(store, [NewFile(id, file.name, chunking, {}, person=principal.user)])
         self._gateway.files_attached.set()
 
-    async def search(self, principal: Principal, store: VectorStore, query: str, limit: int) -> list[PassageHit]:
+    async def search(
+        self, principal: Principal, store: VectorStore, query: str, limit: int, *, address: str
+    ) -> list[PassageHit]:
         """Search a vector store by a request of `principal` to the gateway's own application."""
         body = json.dumps({"query": query, "max_num_results": limit}).encode()
         path = f"/v1/vector_stores/{store.id}/search"
-        answer = await request_internally(self._app, principal, path, new_id("search-"), body)
+        answer = await request_internally(self._app, principal, path, new_id("search-"), body, address=address)
         if answer.status != 200:
             raise _refusal(answer)
         return [_passage(each) for each in json.loads(answer.body)["data"]]

@@ -67,6 +67,11 @@ class MongoVectorStores:
         """Read a page of the vector stores that `reader` may read from MongoDB."""
         return [_store(each) for each in await _page(self._stores, _readable(reader), query)]
 
+    async def page_of_others(self, organisation: str, members: Collection[str], query: PageQuery) -> list[VectorStore]:
+        """Read a page of an organisation's vector stores of people other than `members` from MongoDB."""
+        others = {"organisation": organisation, "person": {"$gt": "", "$nin": list(members)}}
+        return [_store(each) for each in await _page(self._stores, others, query)]
+
     async def share(self, id: str, grantee: str) -> bool:
         """Add `grantee` to the readers of a vector store in MongoDB; return false if it is gone."""
         return await self._stores.update_matching({"_id": id}, {"$addToSet": {"readers": grantee}})

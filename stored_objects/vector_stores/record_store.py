@@ -38,6 +38,10 @@ class VectorStoreStore(Protocol):
         """Return a page of the vector stores that `reader` may read."""
         ...
 
+    async def page_of_others(self, organisation: str, members: Collection[str], query: PageQuery) -> list[VectorStore]:
+        """Return a page of the vector stores of an organisation that are those of people other than `members`."""
+        ...
+
     async def share(self, id: str, grantee: str) -> bool:
         """Let `grantee` read a vector store of any owner; return false if it is gone."""
         ...

@@ -102,17 +102,18 @@ class VectorStores:
         files: Sequence[NewFile] = (),
         scope: StoreScope = StoreScope.PROJECT,
         person: str = "",
+        id: str = "",
     ) -> VectorStore:
         """Store a new vector store of `owner`, or of a person in this project, with files, whose import begins.
 
-        Return it.
+        Return it. `id`: a new id (`new_store_id`) that the caller knows already; empty: any.
 
         Raises:
             StorageQuotaExceeded: the project or its organisation would store too much; nothing is stored.
         """
         now = self._clock()
         created = VectorStore(
-            f"{STORE_PREFIX}{uuid.uuid4().hex}",
+            id or new_store_id(),
             owner.organisation,
             owner.project,
             created=now,
@@ -336,14 +337,6 @@ class VectorStores:
                 return changed
             await self.quota.release(store.owner, reserved)  # another call has changed or deleted it meanwhile
 
-    async def delete_file(self, store: VectorStore, file: str) -> None:
-        """Delete one file of a vector store, with its passages unless another file needs them.
-
-        Raises:
-            DocumentNotFound: the vector store has no file with this id.
-        """
-        await self.erase(await self.find_file(store, file))
-
     async def delete_everywhere(self, owner: ProjectOwner, file: str) -> None:
         """Delete one of a project's own files from all vector stores, with passages unless another file needs them."""
         for each in await self.records.of_file(owner, file):
@@ -384,6 +377,11 @@ class VectorStores:
         if before is None:
             raise DocumentNotFound(store.id)
         return active
+
+
+def new_store_id() -> str:
+    """Return a new id of a vector store."""
+    return f"{STORE_PREFIX}{uuid.uuid4().hex}"
 
 
 def expiry(last_active: float, days: int | None) -> float:

@@ -84,4 +84,10 @@ async def test_details_are_truncated(store: AuditLogStore) -> None:
 def test_an_entry_can_not_be_changed_or_deleted() -> None:
     """Neither the log nor its stores have a method for it."""
     for kind in (AuditLog, AuditLogStore, MongoAuditLogStore):
-        assert {name for name in vars(kind) if not name.startswith("_")} <= {"record", "record_once", "add", "find"}
+        assert {name for name in vars(kind) if not name.startswith("_")} <= {
+            "record",
+            "record_all",
+            "record_once",
+            "add",
+            "find",
+        }

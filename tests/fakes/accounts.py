@@ -131,6 +131,10 @@ class DictOrganisationStore:
         if found is not None and found.archived is None:
             self.all_projects[project] = replace(found, archived=now)
 
+    async def set_document_audit(self, organisation: str, *, on: bool) -> None:
+        if (found := self.organisations.get(organisation)) is not None:
+            self.organisations[organisation] = replace(found, audits_documents=on)
+
     async def add_owner(self, organisation: str, user: str) -> None:
         if organisation in self.organisations:
             self.owners.setdefault(organisation, set()).add(user)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from auth_billing.administration import Administration
 from auth_billing.audit_log import AuditLog
 from auth_billing.development_account import ORGANISATION
+from auth_billing.document_audit import DocumentAudit
 from auth_billing.installation import Installation
 from auth_billing.keys.key_management import ApiKeys
 from auth_billing.keys.service_accounts import ServiceAccounts
@@ -79,6 +80,7 @@ class DictOrganisation:
             service_accounts=ServiceAccounts(self.service_accounts),
             budgets=budgets,
             audit_log=AuditLog(self.audit_log),
+            document_audit=DocumentAudit(AuditLog(self.audit_log), self.accounts, self.users),
             usage=self.usage,
             installation=Installation(
                 self.accounts,

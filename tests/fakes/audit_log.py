@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from auth_billing.audit_log import AuditEntry, AuditQuery
 from tests.fakes.accounts import Absence
 
@@ -10,11 +12,13 @@ class ListAuditLogStore:
     def __init__(self) -> None:
         self.absence = Absence()
         self.entries: list[AuditEntry] = []
+        self.writes = 0
 
-    async def add(self, entry: AuditEntry) -> None:
+    async def add(self, entries: Sequence[AuditEntry]) -> None:
         self.absence.check()
-        if all(each.id != entry.id for each in self.entries):
-            self.entries.append(entry)
+        self.writes += 1
+        known = {each.id for each in self.entries}
+        self.entries += [each for each in entries if each.id not in known]
 
     async def find(self, query: AuditQuery) -> list[AuditEntry]:
         self.absence.check()

@@ -35,6 +35,7 @@ from router.timings import DEFAULT_TIMINGS, Timings
 from stored_objects.blobs.addresses import AddressSigner
 from stored_objects.files.files import ProjectFiles
 from stored_objects.project_documents.project_batches import ProjectBatches
+from stored_objects.vector_stores.ownerless import OwnerlessVectorStores
 from tests.fakes.administration import DictOrganisation
 from tests.fakes.audit_log import ListAuditLogStore
 from tests.fakes.batches import DictBatchStore
@@ -174,6 +175,7 @@ class ChatHouse:
             files=ProjectFiles(self.objects),
             batches=ProjectBatches(self.objects, self.batches, lambda: None),
             vector_stores=self.documents.stores,
+            ownerless_vector_stores=OwnerlessVectorStores(self.documents.stores, access.members.memberships),
             document_search=self.documents,
             blob_address=AddressSigner(b"key").address,
         )

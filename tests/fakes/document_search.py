@@ -33,6 +33,8 @@ class ScriptedDocumentSearch:
     """Results of imports by the names of the files."""
     asked: list[tuple[str, str]] = field(default_factory=list)
     """Vector store and question of each search."""
+    addresses: list[str] = field(default_factory=list)
+    """Network address of each search's client."""
 
     async def create(self, principal: Principal, name: str, scope: StoreScope) -> VectorStore:
         self._fail()
@@ -44,9 +46,12 @@ class ScriptedDocumentSearch:
         id = public_id(FILE_PREFIX, file.id)
         await self.stores.add(store, [NewFile(id, file.name, Chunking(400, 50), {}, person=principal.user)])
 
-    async def search(self, principal: Principal, store: VectorStore, query: str, limit: int) -> list[PassageHit]:
+    async def search(
+        self, principal: Principal, store: VectorStore, query: str, limit: int, *, address: str
+    ) -> list[PassageHit]:
         self._fail()
         self.asked.append((store.id, query))
+        self.addresses.append(address)
         return self.found[:limit]
 
     async def import_next(self, result: list[Passage] | ImportFailure | None = None) -> str:

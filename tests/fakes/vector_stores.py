@@ -51,6 +51,10 @@ class DictVectorStores:
     async def page(self, reader: Reader, query: PageQuery) -> list[VectorStore]:
         return _page([each for each in self.stores.values() if _is_readable(each, reader)], query)
 
+    async def page_of_others(self, organisation: str, members: Collection[str], query: PageQuery) -> list[VectorStore]:
+        own = [each for each in self.stores.values() if each.organisation == organisation]
+        return _page([each for each in own if each.person and each.person not in members], query)
+
     async def share(self, id: str, grantee: str) -> bool:
         if (found := self.stores.get(id)) is None:
             return False

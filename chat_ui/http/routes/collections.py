@@ -22,6 +22,7 @@ from chat_ui.http.collection_access import (
     find_collection,
     not_found,
     principal_of,
+    record_accesses,
     within_quota,
 )
 from chat_ui.http.request_bodies import Body, EmptyJson, body_of
@@ -38,12 +39,13 @@ from chat_ui.http.schemas.collections import (
     FoundPassages,
 )
 from chat_ui.http.uploads import stored_upload
-from chat_ui.services import ChatServices, record_event, services_of
+from chat_ui.services import ChatServices, client_address, record_event, services_of
 from documents.content import Passage
 from documents.parsing.parser import MAX_FILE_BYTES
 from stored_objects.errors import BlobNotFound, DocumentNotFound
 from stored_objects.files.files import FILE_PREFIX, MAX_NAME, Purpose, public_id
 from stored_objects.objects.records import ObjectOwner
+from stored_objects.vector_stores import audit_actions
 from stored_objects.vector_stores.access import ORGANISATION, Reader, StoreScope
 from stored_objects.vector_stores.passages import BLOCK_PASSAGES
 from stored_objects.vector_stores.records import FileCounts, FileState, PageQuery, VectorStore, VectorStoreFile
@@ -164,7 +166,9 @@ async def rename_collection(request: Request, caller: Caller, collection_id: str
 async def delete_collection(request: Request, caller: Caller, collection_id: str, _body: EmptyJson) -> Response:
     """Delete a collection and the files that people have uploaded to it (`DELETE /api/collections/{collection_id}`)."""
     services = services_of(request)
-    store = await find_collection(services, await principal_of(request, caller), collection_id, change=True)
+    principal = await principal_of(request, caller)
+    store = await find_collection(services, principal, collection_id, change=True)
+    await record_accesses(request, principal, [audit_actions.store_deleted(store)])
     await services.vector_stores.delete(store)
     return no_content()
 
@@ -206,14 +210,16 @@ async def upload_file(
     file = await stored_upload(
         request, services.files, owner, MAX_FILE_BYTES, name=query.name, purpose=Purpose.ASSISTANTS
     )
+    id = public_id(FILE_PREFIX, file.id)
     try:
+        await record_accesses(request, principal, [audit_actions.uploaded(store.id, store.project, id, file.name)])
         with not_found(), within_quota():
             await services.document_search.add(principal, store, file)
     except Exception:
         with suppress(BlobNotFound):  # the deletion of the collection may have deleted it
             await services.files.objects.delete(file.id, owner)
         raise
-    added = await services.vector_stores.find_file(store, public_id(FILE_PREFIX, file.id))
+    added = await services.vector_stores.find_file(store, id)
     return schema_response(_shown_file(added), 201)
 
 
@@ -223,9 +229,12 @@ async def delete_collection_file(
 ) -> Response:
     """Delete a file of a collection (`DELETE /api/collections/{collection_id}/files/{file_id}`)."""
     services = services_of(request)
-    store = await find_collection(services, await principal_of(request, caller), collection_id, change=True)
+    principal = await principal_of(request, caller)
+    store = await find_collection(services, principal, collection_id, change=True)
     with not_found():
-        await services.vector_stores.delete_file(store, file_id)
+        file = await services.vector_stores.find_file(store, file_id)
+    await record_accesses(request, principal, [audit_actions.file_deleted(file)])
+    await services.vector_stores.erase(file)
     return no_content()
 
 
@@ -234,7 +243,9 @@ async def search_collection(request: Request, caller: Caller, collection_id: str
     """Return the passages that fit a question best (`POST /api/collections/{collection_id}/search`)."""
     principal, services = await billed_principal(request, caller), services_of(request)
     store = await find_collection(services, principal, collection_id)
-    found = await services.document_search.search(principal, store, body.query, RESULTS)
+    found = await services.document_search.search(
+        principal, store, body.query, RESULTS, address=client_address(request)
+    )
     return schema_response(FoundPassages(passages=[FoundPassage.model_validate(each) for each in found]))
 
 
@@ -243,8 +254,8 @@ async def read_passages(
     request: Request, caller: Caller, collection_id: str, file_id: str, query: Annotated[PassageRange, Query()]
 ) -> Response:
     """Return consecutive passages of a document (`GET /api/collections/{collection_id}/files/{file_id}/passages`)."""
-    services = services_of(request)
-    store = await find_collection(services, await principal_of(request, caller), collection_id)
+    services, principal = services_of(request), await principal_of(request, caller)
+    store = await find_collection(services, principal, collection_id)
     with not_found():
         file = await services.vector_stores.find_file(store, file_id)
     end = query.first + query.limit
@@ -257,6 +268,7 @@ async def read_passages(
     numbered = enumerate((each for block in blocks for each in block.passages), first_block * BLOCK_PASSAGES)
     found = [(number, each) for number, each in numbered if query.first <= number <= end]
     shown = [_shown_passage(number, each) for number, each in found if number < end]
+    await record_accesses(request, principal, [audit_actions.read(file, len(shown))])
     return schema_response(
         DocumentPassages(collection=store.name, name=file.name, passages=shown, has_more=len(found) > len(shown))
     )

@@ -231,8 +231,21 @@ class AuditPage(Schema):
     """The `cursor` of the next page."""
 
 
+class DocumentAudit(Schema):
+    """Whether accesses to the organisation's documents are recorded in its audit log."""
+
+    enabled: bool
+
+
+class DocumentAuditBody(Body):
+    """Whether to record accesses to the organisation's documents in its audit log."""
+
+    enabled: bool
+
+
 # Dependencies of routes: each reads and validates a request body.
 ProjectJson = Annotated[ProjectBody, Depends(body_of(ProjectBody))]
 NewKeyJson = Annotated[NewKeyBody, Depends(body_of(NewKeyBody))]
 RotateJson = Annotated[RotateBody, Depends(body_of(RotateBody))]
 BudgetJson = Annotated[BudgetBody, Depends(body_of(BudgetBody))]
+DocumentAuditJson = Annotated[DocumentAuditBody, Depends(body_of(DocumentAuditBody))]

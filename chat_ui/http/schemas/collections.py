@@ -125,3 +125,24 @@ class DocumentPassages(Schema):
     passages: list[DocumentPassage]
     has_more: bool
     """Whether passages follow."""
+
+
+class OwnerlessCollection(Schema):
+    """A collection of a person who is no member of the organisation any more."""
+
+    id: str
+    name: str
+    person: str
+    """E-mail address of the person whose it was; else the user's id."""
+    created: int
+    files: int
+    """Number of its files."""
+    size: int
+    """Bytes that are counted for it."""
+
+
+class OwnerlessCollections(Schema):
+    """A page of the collections of people who have left, the newest first."""
+
+    collections: list[OwnerlessCollection]
+    has_more: bool

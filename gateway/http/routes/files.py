@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from auth_billing.access.principal import Principal
+from auth_billing.audit_log import Action, Event
 from gateway.http.api_documentation import document_file_route, document_form_route, document_route
 from gateway.http.dependencies import CurrentGateway, FileCaller
+from gateway.http.document_audit import record_accesses
 from gateway.http.file_transfers import download, file_form, missing_file, project_of
 from gateway.http.json_response import json_response
 from gateway.http.pagination import listed, query_of, unknown_after
 from gateway.openai.files import FileCreate, FileDeleted, FileList, FileObject, FileQuery
 from stored_objects.errors import BlobNotFound
-from stored_objects.files.files import FILE_PREFIX, Purpose, public_id
+from stored_objects.files.files import FILE_PREFIX, Purpose, clean_name, public_id
 from stored_objects.objects.objects import DOWNLOAD
 from stored_objects.objects.records import StoredObject
 from stored_objects.project_documents.records import ProjectOwner
+from stored_objects.vector_stores.audit_actions import project_file
 
 router = APIRouter(prefix="/v1/files")
 
@@ -42,6 +47,8 @@ async def create_file(request: Request, caller: FileCaller, gateway: CurrentGate
         body = FileCreate.parse_form(fields)
         if written is None or not written.size:
             raise missing_file("file")
+        named = replace(written, name=clean_name(name))
+        await record_accesses(request, caller, [_action(Event.DOCUMENT_UPLOADED, named, caller)])
         stored = await files.finish(written, pending, name=name, purpose=Purpose(body.purpose), lifetime=body.lifetime)
     return json_response(file_object(stored))
 
@@ -72,17 +79,20 @@ async def retrieve_file(file_id: str, caller: FileCaller, gateway: CurrentGatewa
 
 
 @router.delete("/{file_id}", **document_route(FileDeleted))
-async def delete_file(file_id: str, caller: FileCaller, gateway: CurrentGateway) -> Response:
+async def delete_file(file_id: str, request: Request, caller: FileCaller, gateway: CurrentGateway) -> Response:
     """Delete one file of the project, also from its vector stores (`DELETE /v1/files/{file_id}`)."""
+    found = await gateway.files.find(project_of(caller), file_id)
+    await record_accesses(request, caller, [_action(Event.DOCUMENT_DELETED, found, caller)])
     await gateway.vector_stores.delete_everywhere(ProjectOwner.of(caller), file_id)
     await gateway.files.delete(project_of(caller), file_id)
     return json_response(FileDeleted(id=file_id))
 
 
 @router.get("/{file_id}/content", **document_file_route([DOWNLOAD]))
-async def download_file(file_id: str, caller: FileCaller, gateway: CurrentGateway) -> Response:
+async def download_file(file_id: str, request: Request, caller: FileCaller, gateway: CurrentGateway) -> Response:
     """Return the content of one file of the project, as a download (`GET /v1/files/{file_id}/content`)."""
     stored = await gateway.files.find(project_of(caller), file_id)
+    await record_accesses(request, caller, [_action(Event.DOCUMENT_DOWNLOADED, stored, caller)])
     return await download(gateway.objects, stored, public_id(FILE_PREFIX, stored.id))
 
 
@@ -96,3 +106,7 @@ def file_object(stored: StoredObject) -> FileObject:
         filename=stored.name,
         purpose=stored.purpose,
     )
+
+
+def _action(event: Event, stored: StoredObject, caller: Principal) -> Action:
+    return project_file(event, public_id(FILE_PREFIX, stored.id), stored.name, caller.project)

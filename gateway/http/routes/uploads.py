@@ -6,15 +6,18 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from auth_billing.audit_log import Event
 from gateway.http.api_documentation import document_form_route, document_route
 from gateway.http.dependencies import CurrentGateway, FileCaller, body_of, file_guard
+from gateway.http.document_audit import record_accesses
 from gateway.http.file_transfers import file_form, missing_file, project_of
 from gateway.http.json_response import json_response
 from gateway.http.routes.files import file_object
 from gateway.openai.files import Upload, UploadComplete, UploadCreate, UploadPart
-from stored_objects.files.files import Purpose, public_id
+from stored_objects.files.files import FILE_PREFIX, Purpose, public_id
 from stored_objects.files.uploads import MAX_PART_BYTES, PART_PREFIX, UPLOAD_LIFETIME, UPLOAD_PREFIX
 from stored_objects.objects.records import StoredObject
+from stored_objects.vector_stores.audit_actions import project_file
 
 router = APIRouter(prefix="/v1/uploads")
 
@@ -59,12 +62,15 @@ async def add_upload_part(upload_id: str, request: Request, caller: FileCaller, 
 @router.post("/{upload_id}/complete", **document_route(Upload, body=UploadComplete))
 async def complete_upload(
     upload_id: str,
+    request: Request,
     caller: FileCaller,
     gateway: CurrentGateway,
     body: Annotated[UploadComplete, Depends(body_of(UploadComplete, file_guard))],
 ) -> Response:
     """Make a file of an upload's parts, in the order of `part_ids` (`POST /v1/uploads/{upload_id}/complete`)."""
     file = await gateway.uploads.complete(project_of(caller), upload_id, body.part_ids, body.md5)
+    id = public_id(FILE_PREFIX, file.id)  # recorded afterwards, as the client repeats a request that fails here
+    await record_accesses(request, caller, [project_file(Event.DOCUMENT_UPLOADED, id, file.name, caller.project)])
     return json_response(_upload(file, "completed"))
 
 

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from auth_billing.access.principal import Principal
 from documents.content import Passage
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import CurrentGateway, FileCaller, body_of, file_guard
+from gateway.http.document_audit import record_accesses, record_uploads
 from gateway.http.gateway import Gateway
 from gateway.http.json_response import json_response
 from gateway.http.pagination import listed, query_of
@@ -38,6 +39,7 @@ from gateway.openai.vector_stores import (
 )
 from gateway.vector_stores.embedder import served_embedder
 from stored_objects.vector_stores.access import Reader
+from stored_objects.vector_stores.audit_actions import file_deleted, read
 from stored_objects.vector_stores.records import FileState, VectorStore, VectorStoreFile
 
 READ_BLOCKS = 32
@@ -50,6 +52,7 @@ router = APIRouter(prefix="/v1/vector_stores/{vector_store_id}")
 @router.post("/files", **document_route(VectorStoreFileObject, body=VectorStoreFileCreate))
 async def attach_file(
     vector_store_id: str,
+    request: Request,
     caller: FileCaller,
     gateway: CurrentGateway,
     body: Annotated[VectorStoreFileCreate, Depends(body_of(VectorStoreFileCreate, file_guard))],
@@ -61,6 +64,7 @@ async def attach_file(
     store = await _attachable(gateway, caller, vector_store_id)
     embedder = served_embedder(gateway, caller, store.embedder)
     files = await attached_files(gateway, caller, embedder, [body], param="file_id")
+    await record_uploads(request, caller, store.id, store.project, files)
     await gateway.vector_stores.add(store, files)
     gateway.files_attached.set()
     return json_response(shown_file(await gateway.vector_stores.find_file(store, body.file_id)))
@@ -105,20 +109,22 @@ async def update_attached_file(
 
 @router.delete("/files/{file_id}", **document_route(VectorStoreFileDeleted))
 async def remove_attached_file(
-    vector_store_id: str, file_id: str, caller: FileCaller, gateway: CurrentGateway
+    vector_store_id: str, file_id: str, request: Request, caller: FileCaller, gateway: CurrentGateway
 ) -> Response:
     """Remove a file and its passages from a vector store; the file itself is kept.
 
     Answers `DELETE /v1/vector_stores/{vector_store_id}/files/{file_id}`.
     """
     store = await gateway.vector_stores.find_to_change(Reader.of(caller), vector_store_id)
-    await gateway.vector_stores.delete_file(store, file_id)
+    file = await gateway.vector_stores.find_file(store, file_id)
+    await record_accesses(request, caller, [file_deleted(file)])
+    await gateway.vector_stores.erase(file)
     return json_response(VectorStoreFileDeleted(id=file_id))
 
 
 @router.get("/files/{file_id}/content", **document_route(FileContentPage))
 async def read_attached_file(
-    vector_store_id: str, file_id: str, caller: FileCaller, gateway: CurrentGateway
+    vector_store_id: str, file_id: str, request: Request, caller: FileCaller, gateway: CurrentGateway
 ) -> Response:
     """Return the text of an imported file, passage by passage.
 
@@ -126,7 +132,11 @@ async def read_attached_file(
     """
     store = await gateway.vector_stores.find(Reader.of(caller), vector_store_id)
     file = await gateway.vector_stores.find_file(store, file_id)
-    parts = [await asyncio.to_thread(_encoded, each) async for each in _passages(gateway, file)]
+    parts, count = [], 0
+    async for passages in _passages(gateway, file):
+        parts.append(await asyncio.to_thread(_encoded, passages))
+        count += len(passages)
+    await record_accesses(request, caller, [read(file, count)])
     beginning, end = _EMPTY_PAGE.split("[]")
     body = b"".join((f"{beginning}[".encode(), b",".join(parts), f"]{end}".encode()))
     return Response(body, media_type="application/json")
@@ -135,6 +145,7 @@ async def read_attached_file(
 @router.post("/file_batches", **document_route(FileBatchObject, body=FileBatchCreate))
 async def create_file_batch(
     vector_store_id: str,
+    request: Request,
     caller: FileCaller,
     gateway: CurrentGateway,
     body: Annotated[FileBatchCreate, Depends(body_of(FileBatchCreate, file_guard))],
@@ -144,6 +155,7 @@ async def create_file_batch(
     embedder = served_embedder(gateway, caller, store.embedder)
     param = "file_ids" if body.files is None else "files"
     files = await attached_files(gateway, caller, embedder, body.all_files, param=param)
+    await record_uploads(request, caller, store.id, store.project, files)
     batch = await gateway.vector_stores.add_batch(store, files)
     gateway.files_attached.set()
     return json_response(await shown_batch(gateway, batch))

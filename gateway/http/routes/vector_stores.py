@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import CurrentGateway, FileCaller, body_of, file_guard
+from gateway.http.document_audit import client_address, record_accesses, record_uploads
 from gateway.http.job_submission import submit
 from gateway.http.json_response import json_response
 from gateway.http.pagination import listed, query_of
@@ -36,6 +37,8 @@ from gateway.vector_stores.embedder import embedder_of
 from gateway.vector_stores.search import Queries, search_stores
 from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.access import Reader
+from stored_objects.vector_stores.audit_actions import store_deleted
+from stored_objects.vector_stores.vector_stores import new_store_id
 
 DEFAULT_RESULTS = 10
 """Passages of a search whose request sets no number."""
@@ -45,6 +48,7 @@ router = APIRouter(prefix="/v1/vector_stores")
 
 @router.post("", **document_route(VectorStoreObject, body=VectorStoreCreate))
 async def create_vector_store(
+    request: Request,
     caller: FileCaller,
     gateway: CurrentGateway,
     body: Annotated[VectorStoreCreate, Depends(body_of(VectorStoreCreate, file_guard))],
@@ -56,6 +60,8 @@ async def create_vector_store(
         VectorStoreFileCreate(file_id=each, chunking_strategy=body.chunking_strategy) for each in body.file_ids or ()
     ]
     files = await attached_files(gateway, caller, embedder, new, param="file_ids")
+    id = new_store_id()
+    await record_uploads(request, caller, id, caller.project, files)
     store = await gateway.vector_stores.create(
         ProjectOwner.of(caller),
         embedder=embedder.name,
@@ -63,6 +69,7 @@ async def create_vector_store(
         metadata=body.metadata or {},
         expiry_days=None if body.expires_after is None else body.expires_after.days,
         files=files,
+        id=id,
     )
     gateway.files_attached.set()
     return json_response(await shown_store(gateway, store))
@@ -113,9 +120,12 @@ async def update_vector_store(
 
 
 @router.delete("/{vector_store_id}", **document_route(VectorStoreDeleted))
-async def delete_vector_store(vector_store_id: str, caller: FileCaller, gateway: CurrentGateway) -> Response:
+async def delete_vector_store(
+    vector_store_id: str, request: Request, caller: FileCaller, gateway: CurrentGateway
+) -> Response:
     """Delete a vector store with its passages; its files are kept (`DELETE /v1/vector_stores/{vector_store_id}`)."""
     store = await gateway.vector_stores.find_to_change(Reader.of(caller), vector_store_id)
+    await record_accesses(request, caller, [store_deleted(store)])
     await gateway.vector_stores.delete(store)
     return json_response(VectorStoreDeleted(id=vector_store_id))
 
@@ -134,7 +144,7 @@ async def search_vector_store(
     ranking = body.ranking_options or RankingOptions()
     queries = Queries(body.queries, body.max_num_results or DEFAULT_RESULTS, body.filters, ranking)
     submitted = partial(submit, request, gateway, streamed=False)
-    found, _ = await search_stores(gateway, caller, [store], queries, submitted)
+    found, _ = await search_stores(gateway, caller, [store], queries, submitted, address=client_address(request))
     results = [
         SearchResult(
             file_id=each.file,

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from auth_billing.access.roles import Actor, Role
+from auth_billing.confirmed_cache import CONFIRMED_TTL, STALE_TTL
 from auth_billing.errors import NoSuchRecord, NotPermitted, StoreUnavailable, UnacceptableValue
-from auth_billing.people.moderation_policies import CONFIRMED_TTL, STALE_TTL, ModerationPolicies, ModerationPolicy
+from auth_billing.people.moderation_policies import ModerationPolicies, ModerationPolicy
 from auth_billing.people.organisation_records import Project
 from tests.fakes.accounts import DictOrganisationStore
 from tests.fakes.moderation_policies import DictModerationPolicyStore

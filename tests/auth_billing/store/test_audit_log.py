@@ -24,7 +24,7 @@ async def test_an_entry_is_stored_as_plain_values_and_read_back(connection: Stor
         project="proj_0",
         details={"scopes": ("chat", "models"), "budget": 5},
     )
-    await log.add(entry)
+    await log.add([entry])
     document = await connection.durable("audit_log").find_one({"_id": "audit-1"})
     assert (document["event"], document["actor"]["email"]) == (Event.API_KEY_CREATED.value, "a@example.org")
     assert document["details"] == {"scopes": ["chat", "models"], "budget": 5}

@@ -44,6 +44,17 @@ async def test_projects_belong_to_their_organisation(people: PeopleStores) -> No
     assert await people.accounts.find_project("org-1", "proj_1") == replace(project, name="Site", archived=6.0)
 
 
+async def test_accesses_to_documents_are_audited_where_that_is_set(people: PeopleStores) -> None:
+    await people.accounts.ensure_organisation(Organisation("org-1", "Org", 1.0))
+    for on in (True, False):
+        await people.accounts.set_document_audit("org-1", on=on)
+        assert await people.accounts.find_organisation("org-1") == Organisation(
+            "org-1", "Org", 1.0, audits_documents=on
+        )
+    await people.accounts.set_document_audit("org-2", on=True)
+    assert await people.accounts.find_organisation("org-2") is None
+
+
 @pytest.mark.store
 async def test_an_organisation_is_created_once(connection: StoreConnection) -> None:
     accounts = MongoOrganisationStore(connection)

@@ -108,6 +108,20 @@ async def test_readers_are_added_and_removed(records: VectorStoreStore) -> None:
     assert not await records.share("vs_3", ORGANISATION)
 
 
+async def test_those_of_other_people_are_read_by_page(records: VectorStoreStore) -> None:
+    people = ("ada", "bob", "", "carl", "bob")
+    for number, person in enumerate(people):
+        await records.insert(store(f"vs_{number}", START + number, person=person))
+    await records.insert(store("vs_9", START, EVE, person="bob"))
+
+    async def found(members: list[str], **fields: Any) -> list[str]:
+        return [each.id for each in await records.page_of_others("org-1", members, PageQuery(2, **fields))]
+
+    assert await found(["ada", "eve"]) == ["vs_4", "vs_3"]
+    assert await found(["ada", "eve"], after=Place(START + 3, "vs_3")) == ["vs_1"]
+    assert await found([], after=Place(START + 1, "vs_1")) == ["vs_0"]
+
+
 async def test_expired_vector_stores_are_found_for_all_owners(records: VectorStoreStore) -> None:
     for each in (store(expires=START), store("vs_2", owner=EVE, expires=START + 1), store("vs_3")):
         await records.insert(each)

@@ -64,6 +64,10 @@ class Platform:
             await self.stores.add(store, [new_file(each) for each in files])
         return store
 
+    async def delete_file(self, store: VectorStore, file: str) -> None:
+        """Delete a file of a vector store."""
+        await self.stores.erase(await self.stores.find_file(store, file))
+
     async def claim(self, runner: str = RUNNER) -> VectorStoreFile:
         """Claim the oldest file in progress."""
         file = await self.imports.claim(runner)

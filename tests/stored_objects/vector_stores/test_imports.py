@@ -82,7 +82,7 @@ async def test_an_import_ends_when_its_file_is_cancelled_or_deleted(platform: Pl
     passages = await platform.imports.begin(file, set_id(file), SIZE)
     await platform.imports.add(passages, block(passages.id, 0))
     if deleted:
-        await platform.stores.delete_file(store, "file-1")
+        await platform.delete_file(store, "file-1")
     else:
         cancelled = replace(platform.records.files[file.id], state=FileState.CANCELLED)
         platform.records.files[file.id] = cancelled

@@ -90,7 +90,7 @@ async def test_each_change_is_in_the_next_search(platform: Platform, searches: V
     assert await search(platform, searches, store, filter=since) == []
     await platform.stores.set_attributes(store, "file-1", {"year": 2027.0})
     assert await search(platform, searches, store, filter=since) == ["Kaucja wynosi sto złotych.", "Czynsz"]
-    await platform.stores.delete_file(store, "file-1")
+    await platform.delete_file(store, "file-1")
     assert len(await search(platform, searches, store)) == 5
     await platform.stores.add(store, [new_file("file-1")])
     await import_texts(platform, ["Wrócił"])
@@ -130,7 +130,7 @@ async def test_vector_stores_with_the_same_content_are_searched_apart(
     assert (await search(platform, searches, mine), await search(platform, searches, others)) == (["Kaucja"], [])
     await import_texts(platform, ["Kaucja"])
     assert len(platform.passages.sets) == 1
-    await platform.stores.delete_file(mine, "file-1")
+    await platform.delete_file(mine, "file-1")
     assert (await search(platform, searches, mine), await search(platform, searches, others)) == ([], ["Kaucja"])
 
 
@@ -148,7 +148,7 @@ async def test_a_deletion_leaves_nothing_in_the_local_files(
     for each in (store, other):
         await search(platform, searches, each)
     assert {each.parent.name for each in remains()} == {store.id, other.id}
-    await platform.stores.delete_file(store, "file-1")
+    await platform.delete_file(store, "file-1")
     await platform.stores.delete(other)
     await searches.refresh()  # as each process does within the minute, whether anything is searched or not
     assert remains() == []
@@ -198,7 +198,7 @@ async def test_an_index_that_missed_forgotten_deletions_loses_the_files(platform
     searches = VectorStoreSearches(platform.stores, tmp_path, LocalIndex)
     assert len(await search(platform, searches, store)) == 2
     await searches.close()
-    await platform.stores.delete_file(store, "file-1")
+    await platform.delete_file(store, "file-1")
     assert await platform.records.forget(platform.clock() + TOMBSTONE_TIME, 9) == 1
     again = VectorStoreSearches(platform.stores, tmp_path, LocalIndex)
     assert await search(platform, again, store) == ["Kaucja pierwsza"]

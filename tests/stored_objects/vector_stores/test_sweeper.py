@@ -89,7 +89,7 @@ async def test_a_change_without_a_number_gets_one(platform: Platform, sweeper: V
 async def test_tombstones_are_forgotten_after_a_time(platform: Platform, sweeper: VectorStoreSweeper) -> None:
     store = await platform.create(ADA, "file-1")
     await platform.import_next()
-    await platform.stores.delete_file(store, "file-1")
+    await platform.delete_file(store, "file-1")
     platform.clock.now += TOMBSTONE_TIME
     await sweeper.sweep()
     assert len(platform.records.files) == 1

@@ -94,7 +94,7 @@ async def test_a_file_that_a_person_uploaded_is_deleted_with_its_content(platfor
     await platform.import_next()
     await platform.stores.delete_everywhere(ADA, file)  # as a key of the project that has read the file's id
     assert (await platform.stores.find_file(store, file)).person == "ada"
-    await platform.stores.delete_file(store, file)
+    await platform.delete_file(store, file)
     with pytest.raises(BlobNotFound):
         await contents.find(owner, stored.id)
 
@@ -172,12 +172,12 @@ async def test_a_deleted_file_leaves_neither_passages_nor_counted_bytes(platform
     store = await platform.create(ADA, "file-1")
     await platform.import_next()
     assert (await platform.used(), len(platform.passages.blocks)) == (SIZE, 2)
-    await platform.stores.delete_file(store, "file-1")
+    await platform.delete_file(store, "file-1")
     assert (await platform.used(), platform.passages.sets, platform.passages.blocks) == (0, {}, {})
     (tombstone,) = await platform.records.changed_files(store.id, 1)
     assert (tombstone.state, tombstone.change) == (FileState.DELETED, 2)
     with pytest.raises(DocumentNotFound):
-        await platform.stores.delete_file(store, "file-1")
+        await platform.delete_file(store, "file-1")
 
 
 async def test_passages_that_another_file_of_the_organisation_has_stay(platform: Platform) -> None:
@@ -186,7 +186,7 @@ async def test_passages_that_another_file_of_the_organisation_has_stay(platform:
     await platform.import_next()
     assert len(platform.passages.sets) == 1
     assert (await platform.used(ADA), await platform.used(BOB)) == (SIZE, SIZE)
-    await platform.stores.delete_file(mine, "file-1")
+    await platform.delete_file(mine, "file-1")
     assert (await platform.used(ADA), len(platform.passages.blocks)) == (0, 2)
     await platform.stores.delete(others)
     assert (await platform.used(BOB), platform.passages.blocks) == (0, {})
@@ -204,7 +204,7 @@ async def test_a_deleted_vector_store_leaves_nothing(platform: Platform) -> None
     store = await platform.create(ADA, "file-1", "file-2", "file-3")
     await platform.stores.add_batch(store, [new_file("file-4")])
     await platform.import_next()
-    await platform.stores.delete_file(store, "file-2")
+    await platform.delete_file(store, "file-2")
     await platform.stores.delete(store)
     records, passages = platform.records, platform.passages
     assert (records.stores, records.files, records.batches, passages.sets, passages.blocks) == ({}, {}, {}, {}, {})
@@ -225,7 +225,7 @@ async def test_a_file_that_failed_or_was_deleted_can_be_added_again(platform: Pl
     await platform.imports.fail(await platform.claim(), ImportFailure("server_error", "No embedder."))
     await stores.add(store, [new_file("file-1")])
     await platform.import_next()
-    await stores.delete_file(store, "file-1")
+    await platform.delete_file(store, "file-1")
     await stores.add(store, [new_file("file-1")])
     await platform.import_next()
     found = await stores.find_file(store, "file-1")
@@ -244,7 +244,7 @@ async def test_vector_stores_files_and_batches_count_in_the_quota_until_they_are
     await stores.set_attributes(store, "1", {"text": "c" * 500})
     assert await platform.counted() == 4 * RECORD_BYTES + NEW_FILE + len("1.pdf") + len("text") + 500
     await stores.set_attributes(store, "1", {})
-    await stores.delete_file(store, "2")
+    await platform.delete_file(store, "2")
     assert await platform.counted() == 3 * RECORD_BYTES + len("1.pdf")
     await stores.add(store, [new_file("2")])
     assert await platform.counted() == 4 * RECORD_BYTES + len("1.pdf") + NEW_FILE

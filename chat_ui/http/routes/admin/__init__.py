@@ -5,6 +5,7 @@ from fastapi import APIRouter
 from chat_ui.http.routes.admin import (
     audit,
     billing,
+    collections,
     installation,
     keys,
     model_access,
@@ -15,5 +16,6 @@ from chat_ui.http.routes.admin import (
 )
 
 router = APIRouter(prefix="/admin")
-for _each in (projects, keys, model_access, moderation, billing, installation, rate_limits, workers, audit):
+_PAGES = (projects, keys, model_access, moderation, billing, installation, rate_limits, workers, collections, audit)
+for _each in _PAGES:
     router.include_router(_each.router)

@@ -20,6 +20,8 @@ let asked: [string, unknown][];
 beforeEach(() => {
   asked = [];
   answers.clear();
+  answers.set("GET /admin/collections", { collections: [], has_more: false });
+  answers.set("GET /admin/document-audit", { enabled: false });
   vi.spyOn(api, "call").mockImplementation(async (name, ...[given]) => {
     asked.push([name, given]);
     const answer = answers.get(name);
@@ -186,6 +188,39 @@ it("hides models and workers from administrators of other organisations", () => 
   expect(asked).toEqual([]);
 });
 
+it("lists collections of people who have left, and deletes one after confirmation", async () => {
+  answers.set("GET /people", { people: [person("ada", "admin")] });
+  answers.set("GET /invitations", { invitations: [] });
+  const left = { id: "vs_1", name: `Leases${HOSTILE}`, person: "bob@example.org", created: 1_700_000_000, files: 12, size: 5000 };
+  answers.set("GET /admin/collections", { collections: [left], has_more: true });
+  const user = show("people", "admin");
+  const row = within(await screen.findByRole("row", { name: /Leases/ }));
+  expect(row.getAllByRole("cell").slice(0, 3).map(({ textContent }) => textContent)).toEqual([left.name, "bob@example.org", "12"]);
+  answers.set("GET /admin/collections", { collections: [{ ...left, id: "vs_0", name: "Notes" }], has_more: false });
+  await user.click(screen.getByRole("button", { name: "Older entries" }));
+  expect(await screen.findByRole("row", { name: /Notes/ })).toBeTruthy();
+  expect(asked.at(-1)).toEqual(["GET /admin/collections", { query: { after: "vs_1" } }]);
+  answers.set("GET /admin/collections", { collections: [], has_more: false });
+  await user.click(screen.getByRole("button", { name: `Remove: ${left.name}` }));
+  expect(asked.map(([name]) => name)).not.toContain("DELETE /admin/collections/{collection_id}");
+  await user.click(within(screen.getByRole("dialog")).getByRole("button", { name: "Remove" }));
+  await waitFor(() => expect(screen.queryByRole("heading", { name: "Collections of people who have left" })).toBeNull());
+  expect(asked).toContainEqual(["DELETE /admin/collections/{collection_id}", { path: { collection_id: "vs_1" } }]);
+});
+
+it("has every access to documents recorded, and shows the change in the log", async () => {
+  answers.set("GET /admin/audit", { entries: [], next: null });
+  const user = show("audit");
+  const box = await screen.findByRole<HTMLInputElement>("checkbox", { name: "Record every access to documents" });
+  expect(box.checked).toBe(false);
+  answers.set("GET /admin/document-audit", { enabled: true });
+  const before = asked.filter(([name]) => name === "GET /admin/audit").length;
+  await user.click(box);
+  await waitFor(() => expect(asked.filter(([name]) => name === "GET /admin/audit")).toHaveLength(before + 1));
+  expect(asked).toContainEqual(["POST /admin/document-audit", { body: { enabled: true } }]);
+  expect(box.checked).toBe(true);
+});
+
 it("reads the audit log page by page", async () => {
   const actor = { user: "", email: "", key: "", address: "" };
   const entry = (id: string, event: string) => ({ id, event, target: "t", project: "", actor, at: 1, details: { name: HOSTILE, none: null } });
@@ -196,7 +231,7 @@ it("reads the audit log page by page", async () => {
   answers.set("GET /admin/audit", { entries: [entry("0", "login.failed")], next: null });
   await user.click(screen.getByRole("button", { name: "Older entries" }));
   expect(await screen.findByText("Sign-in failed")).toBeTruthy();
-  expect(asked.at(-1)).toEqual(["GET /admin/audit", { query: { cursor: "1" } }]);
+  expect(asked).toContainEqual(["GET /admin/audit", { query: { cursor: "1" } }]);
   expect(screen.getByText("Person removed")).toBeTruthy();
 });
 

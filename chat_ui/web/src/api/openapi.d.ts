@@ -52,6 +52,46 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/admin/collections": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List Ownerless Collections
+         * @description Return a page of the collections of people who have left, newest first (`GET /api/admin/collections`).
+         */
+        readonly get: operations["list_ownerless_collections_api_admin_collections_get"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/admin/collections/{collection_id}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        readonly post?: never;
+        /**
+         * Delete Ownerless Collection
+         * @description Delete a collection of a person who has left, with files (`DELETE /api/admin/collections/{collection_id}`).
+         */
+        readonly delete: operations["delete_ownerless_collection_api_admin_collections__collection_id__delete"];
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/admin/credit": {
         readonly parameters: {
             readonly query?: never;
@@ -68,6 +108,30 @@ export interface paths {
         readonly get: operations["read_credit_api_admin_credit_get"];
         readonly put?: never;
         readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/admin/document-audit": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Read Document Audit
+         * @description Return whether accesses to documents are recorded in the audit log (`GET /api/admin/document-audit`).
+         */
+        readonly get: operations["read_document_audit_api_admin_document_audit_get"];
+        readonly put?: never;
+        /**
+         * Set Document Audit
+         * @description Set whether accesses to documents are recorded, within five seconds (`POST /api/admin/document-audit`).
+         */
+        readonly post: operations["set_document_audit_api_admin_document_audit_post"];
         readonly delete?: never;
         readonly options?: never;
         readonly head?: never;
@@ -2336,6 +2400,22 @@ export interface components {
             readonly password: string;
         };
         /**
+         * DocumentAudit
+         * @description Whether accesses to the organisation's documents are recorded in its audit log.
+         */
+        readonly DocumentAudit: {
+            /** Enabled */
+            readonly enabled: boolean;
+        };
+        /**
+         * DocumentAuditBody
+         * @description Whether to record accesses to the organisation's documents in its audit log.
+         */
+        readonly DocumentAuditBody: {
+            /** Enabled */
+            readonly enabled: boolean;
+        };
+        /**
          * DocumentPassage
          * @description A passage of a document. `start` and `end` are offsets in the document's text, in Unicode characters.
          */
@@ -2408,7 +2488,7 @@ export interface components {
          * @description Type of an audited action; OpenAI's names where it has one.
          * @enum {string}
          */
-        readonly Event: "organization.created" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "rate_limit.deleted" | "model_permissions.updated" | "model_permissions.deleted" | "moderation.updated" | "moderation.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "credit.withdrawn" | "prices.loaded" | "prices.updated" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "identity.connected" | "identity.disconnected" | "vector_store.shared" | "vector_store.unshared" | "usage.exported";
+        readonly Event: "organization.created" | "project.created" | "project.updated" | "project.archived" | "api_key.created" | "api_key.rotated" | "api_key.deleted" | "service_account.created" | "service_account.updated" | "service_account.deleted" | "rate_limit.updated" | "rate_limit.deleted" | "model_permissions.updated" | "model_permissions.deleted" | "moderation.updated" | "moderation.deleted" | "budget.updated" | "budget.deleted" | "account.closed" | "account.reopened" | "credit.granted" | "credit.refunded" | "credit.withdrawn" | "prices.loaded" | "prices.updated" | "invite.sent" | "invite.accepted" | "invite.deleted" | "user.added" | "user.updated" | "user.deleted" | "password.changed" | "password_reset.created" | "password.reset" | "second_factor.enabled" | "second_factor.disabled" | "login.succeeded" | "login.failed" | "logout.succeeded" | "identity.connected" | "identity.disconnected" | "vector_store.shared" | "vector_store.unshared" | "vector_store.searched" | "vector_store.deleted" | "document.uploaded" | "document.read" | "document.downloaded" | "document.deleted" | "document_audit.updated" | "usage.exported";
         /**
          * ForgottenPasswordBody
          * @description The e-mail address of an account whose password is forgotten, and the language of the mail.
@@ -3212,6 +3292,43 @@ export interface components {
             readonly output_tokens: number;
             /** Requests */
             readonly requests: number;
+        };
+        /**
+         * OwnerlessCollection
+         * @description A collection of a person who is no member of the organisation any more.
+         */
+        readonly OwnerlessCollection: {
+            /** Created */
+            readonly created: number;
+            /**
+             * Files
+             * @description Number of its files.
+             */
+            readonly files: number;
+            /** Id */
+            readonly id: string;
+            /** Name */
+            readonly name: string;
+            /**
+             * Person
+             * @description E-mail address of the person whose it was; else the user's id.
+             */
+            readonly person: string;
+            /**
+             * Size
+             * @description Bytes that are counted for it.
+             */
+            readonly size: number;
+        };
+        /**
+         * OwnerlessCollections
+         * @description A page of the collections of people who have left, the newest first.
+         */
+        readonly OwnerlessCollections: {
+            /** Collections */
+            readonly collections: readonly components["schemas"]["OwnerlessCollection"][];
+            /** Has More */
+            readonly has_more: boolean;
         };
         /**
          * PasswordBody
@@ -4237,6 +4354,85 @@ export interface operations {
             };
         };
     };
+    readonly list_ownerless_collections_api_admin_collections_get: {
+        readonly parameters: {
+            readonly query?: {
+                /** @description Id of the collection that the page follows. */
+                readonly after?: string | null;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["OwnerlessCollections"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly delete_ownerless_collection_api_admin_collections__collection_id__delete: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                readonly collection_id: string;
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 204: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     readonly read_credit_api_admin_credit_get: {
         readonly parameters: {
             readonly query?: never;
@@ -4253,6 +4449,86 @@ export interface operations {
                 };
                 content: {
                     readonly "application/json": components["schemas"]["Credit"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly read_document_audit_api_admin_document_audit_get: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["DocumentAudit"];
+                };
+            };
+            /** @description The request is invalid or not permitted */
+            readonly "4XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The server failed or is busy */
+            readonly "5XX": {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    readonly set_document_audit_api_admin_document_audit_post: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "application/json": components["schemas"]["DocumentAuditBody"];
+            };
+        };
+        readonly responses: {
+            /** @description Successful Response */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["DocumentAudit"];
                 };
             };
             /** @description The request is invalid or not permitted */

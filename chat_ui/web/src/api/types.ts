@@ -23,6 +23,7 @@ export type Batch = Schemas["Batch"];
 export type Collection = Schemas["Collection"];
 export type CollectionFile = Schemas["CollectionFile"];
 export type CollectionFiles = Schemas["CollectionFiles"];
+export type OwnerlessCollection = Schemas["OwnerlessCollection"];
 export type CollectionReaders = Schemas["CollectionReaders"];
 export type DocumentPassage = Schemas["DocumentPassage"];
 export type DocumentPassages = Schemas["DocumentPassages"];

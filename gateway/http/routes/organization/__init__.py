@@ -8,10 +8,12 @@ from gateway.http.routes.organization import (
     admin_api_keys,
     api_keys,
     audit_logs,
+    document_audit,
     export,
     invites,
     model_permissions,
     moderation,
+    ownerless_vector_stores,
     projects,
     rate_limits,
     service_accounts,
@@ -35,5 +37,7 @@ for routes in (
     usage,
     export,
     audit_logs,
+    document_audit,
+    ownerless_vector_stores,
 ):
     router.include_router(routes.router)

@@ -67,6 +67,11 @@ const detailNames: Readonly<Record<string, string>> = {
   categories: "categories",
   prompts: "prompts",
   answers: "answers",
+  vector_store: "collection",
+  passages: "passages",
+  person: "person",
+  reader: "for",
+  enabled: "on",
 };
 
 /** Texts of audit log events, by event name. */
@@ -114,6 +119,13 @@ const events: Record<AuditRow["event"], string> = {
   "moderation.deleted": "Moderation ended",
   "vector_store.shared": "Collection of documents shared",
   "vector_store.unshared": "Collection of documents not shared any more",
+  "vector_store.searched": "Collection of documents searched",
+  "vector_store.deleted": "Collection of documents deleted",
+  "document.uploaded": "Document added",
+  "document.read": "Document read",
+  "document.downloaded": "Document downloaded",
+  "document.deleted": "Document deleted",
+  "document_audit.updated": "Recording of accesses to documents changed",
   "usage.exported": "Usage exported",
 };
 
@@ -154,6 +166,13 @@ export const admin = {
   invitedWhom: "For",
   anybodyWithTheLink: "Whoever has the link",
   validUntil: "Valid until",
+  ownerlessCollections: "Collections of people who have left",
+  ownerlessHint: "Nobody can change these collections of documents any more. They count towards the storage of their project.",
+  formerOwner: "Former owner",
+  fileCount: "Files",
+  ownerlessTitle: (name: string) => `Delete the collection ${name}?`,
+  ownerlessText: "Its files and all that was read of them are deleted for good, also for those whom it was shared with.",
+  ownerlessDeleted: (name: string) => `The collection ${name} is deleted.`,
   noInvitations: "Nobody was invited yet.",
   invite: "Invite",
   inviteTitle: "Invite somebody",
@@ -266,6 +285,9 @@ export const admin = {
   usageByDay: "By day and model",
   usageByPerson: "By person and model",
   auditHint: "Entries are added, and never changed or deleted.",
+  documentAudit: "Record every access to documents",
+  documentAuditHint:
+    "Who has added, searched, read, downloaded or deleted which documents, in the chat and by the API, with the names of the files and without questions and contents.",
   what: "What",
   who: "Who",
   subject: "To what",
