@@ -38,6 +38,8 @@ class Document(msgspec.Struct, frozen=True):
     """Number of pages or slides; `None` in a format without pages."""
     warnings: tuple[str, ...] = ()
     """Sentences for people on content that was not read, such as scanned pages."""
+    recognised_pages: int = 0
+    """Number of pages whose text was recognised in their images (OCR)."""
 
     @property
     def text(self) -> str:

@@ -70,7 +70,7 @@ from gateway.http.routes import (
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
 from gateway.jobs.gateway_billing import GatewayBilling
 from gateway.jobs.generation_services import GenerationServices
-from gateway.jobs.prompt_files import PARSER_LIMITS
+from gateway.jobs.prompt_files import PARSER_LIMITS, RECOGNITION_SECONDS
 from gateway.jobs.submission import JobSubmission
 from gateway.metrics import GatewayMetrics
 from gateway.moderation.moderation import Moderation
@@ -220,7 +220,9 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         limits=services.limits,
         objects=services.objects,
         files=project_files,
-        prompt_parser=DocumentParser(PARSER_LIMITS),
+        prompt_parser=DocumentParser(
+            PARSER_LIMITS, languages=settings.ocr_languages, recognition_seconds=RECOGNITION_SECONDS
+        ),
         uploads=Uploads(project_files),
         addresses=services.addresses,
         contents=services.contents,
@@ -259,7 +261,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.create_task(_supervise(gateway, VectorStoreSweeper(gateway.vector_stores).run())),
         asyncio.create_task(_supervise(gateway, gateway.searches.run())),
     ]
-    runner, parser = uuid.uuid4().hex, DocumentParser()
+    runner, parser = uuid.uuid4().hex, DocumentParser(languages=gateway.settings.ocr_languages)
     runners: list[asyncio.Task[None]] = []
     try:
         # Until every worker has sent a heartbeat, their models would be unknown: to requests (404) and to takeovers.

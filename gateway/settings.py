@@ -127,6 +127,12 @@ class GatewaySettings(BaseSettings):
         "",
         description="Embedding model of new vector stores; empty: the only embedding model that is served.",
     )
+    ocr_languages: str = Field(
+        "",
+        pattern=r"^([A-Za-z0-9_]{1,32}(\+[A-Za-z0-9_]{1,32}){0,7})?$",
+        description="Languages of text that Tesseract recognises in scanned pages, by its names, such as `eng+deu`; "
+        "empty: those of `eng` and `pol` that are installed; `none`: text is not recognised.",
+    )
     max_background_seconds: PositiveFloat = Field(
         3600.0, description="Maximum duration of a background response in seconds, queueing included."
     )

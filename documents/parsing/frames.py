@@ -1,4 +1,4 @@
-"""Defines the message of the sandboxed process that parses a file: the document, or why the file was refused."""
+"""Defines the order of the sandboxed process that parses a file, and its message: the document, or the refusal."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ import msgspec
 
 from documents.content import Document
 
-Refusal = Literal["unsupported", "encrypted", "damaged", "too_large"]
+Refusal = Literal["unsupported", "encrypted", "damaged", "too_large", "recognition_unavailable"]
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Order of a parser process: the file's name, and the CPU time for recognising the text of its images."""
+
+    filename: str
+    recognition_seconds: float = 0.0
 
 
 class Parsed(msgspec.Struct, frozen=True, tag=True):
     """Message of the parser process: the document that it has read."""
 
     document: Document
+    scanned: bool = False
+    """Whether the file has scanned pages, whose text can be recognised."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
@@ -24,6 +33,8 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     sentence: str
     detail: str = ""
     """Type of the error that a parser library raised, for the log; empty without one."""
+    scanned: bool = False
+    """Whether the file is an image, whose text can be recognised."""
 
 
 Frame = Parsed | Refused

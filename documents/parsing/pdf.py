@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import BinaryIO
 
 import pypdfium2
@@ -12,17 +13,18 @@ from pypdfium2 import raw
 
 from documents.errors import DamagedFile, EncryptedFile, FileTooLarge
 from documents.parsing.block_collector import MAX_CHARACTERS, BlockCollector
+from documents.parsing.page_names import page_names
+from documents.parsing.pdf_image import has_image, render
 from documents.parsing.pdf_layout import Line, Page, Word, lines_of_words, read_pages
+from documents.parsing.scans import Scans
 
 MAX_PAGES = 5000
 """Pages of a PDF file, at most."""
 _WORD = re.compile(r"\S+")
-_NAMED_PAGES = 8
-"""Pages, or ranges of them, that a warning names."""
 
 
-def read(file: BinaryIO, blocks: BlockCollector) -> None:
-    """Read the PDF file `file`, and warn of pages that are scanned or damaged.
+def read(file: BinaryIO, blocks: BlockCollector, scans: Scans) -> None:
+    """Read the PDF file `file`, its scanned pages by `scans`, and warn of pages that could not be read.
 
     Raises:
         EncryptedFile: it needs a password.
@@ -41,13 +43,14 @@ def read(file: BinaryIO, blocks: BlockCollector) -> None:
     blocks.pages = len(document)
     blocks.title = document.get_metadata_value("Title")
     pages: list[Page] = []
-    scanned: list[int] = []
     damaged: list[int] = []
     characters = 0
     for number in range(1, len(document) + 1):
         try:
             page = document[number - 1]
             lines = _lines(page)
+            if not lines and has_image(page):
+                lines = scans.read(number, partial(render, page))
         except pypdfium2.PdfiumError:
             damaged.append(number)
             continue
@@ -56,16 +59,13 @@ def read(file: BinaryIO, blocks: BlockCollector) -> None:
             raise FileTooLarge(f"The file has more than {MAX_CHARACTERS:,} characters of text.")
         if lines:
             pages.append(Page(number, lines))
-        elif _has_image(page):
-            scanned.append(number)
         page.close()
     if damaged and len(damaged) == len(document):
         raise DamagedFile("The file is damaged: none of its pages can be read.")
     read_pages(pages, blocks)
-    if scanned:
-        blocks.warn(f"Scanned without text, and not read: {_page_names(scanned)} of {len(document)}.")
+    scans.warn(blocks, len(document))
     if damaged:
-        blocks.warn(f"Damaged, and not read: {_page_names(damaged)} of {len(document)}.")
+        blocks.warn(f"Damaged, and not read: {page_names(damaged)} of {len(document)}.")
 
 
 def _lines(page: pypdfium2.PdfPage) -> list[Line]:
@@ -86,20 +86,3 @@ def _words(page: pypdfium2.PdfTextPage) -> Iterator[Word]:
         raw.FPDFText_GetLooseCharBox(page, word.end() - 1, to_last)
         left, right = min(first.left, last.left), max(first.right, last.right)
         yield Word(word[0], left, right, max(first.top, first.bottom), min(first.top, first.bottom))
-
-
-def _has_image(page: pypdfium2.PdfPage) -> bool:
-    return next(page.get_objects(filter=(raw.FPDF_PAGEOBJ_IMAGE,), max_depth=3), None) is not None
-
-
-def _page_names(numbers: list[int]) -> str:
-    """Return `page 3` or `pages 1-4, 7`, with the first ones if there are many."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    names = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_NAMED_PAGES]]
-    more = [] if len(ranges) <= _NAMED_PAGES else ["..."]
-    return f"page{'s' if len(numbers) > 1 else ''} {', '.join([*names, *more])}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from documents.errors import DamagedFile, UnsupportedFormat
-from documents.parsing import delimited, docx, epub, html, markdown, open_xml, pdf, pptx, text_file, xlsx
+from documents.parsing import delimited, docx, epub, html, image, markdown, open_xml, pdf, pptx, text_file, xlsx
 from documents.parsing.archive import Archive
 from documents.parsing.block_collector import BlockCollector
+from documents.parsing.scans import Scans
 from documents.parsing.text_decoding import decode_text
 
 Reader = Callable[[BinaryIO, BlockCollector], None]
@@ -28,11 +30,7 @@ _UNREAD = (
         "an Office file of before 2007 or with a password: save it as DOCX, PPTX or XLSX",
     ),
     (b"{\\rtf", "a Rich Text file: save it as DOCX"),
-    (b"\x89PNG\r\n\x1a\n", "an image"),
-    (b"\xff\xd8\xff", "an image"),
     (b"GIF8", "an image"),
-    (b"II*\0", "an image"),
-    (b"MM\0*", "an image"),
     (b"\x1f\x8b", "a compressed archive: import the files in it"),
     (b"7z\xbc\xaf\x27\x1c", "a compressed archive: import the files in it"),
     (b"Rar!", "a compressed archive: import the files in it"),
@@ -40,6 +38,8 @@ _UNREAD = (
     (b"MZ\x90\0", "a program"),
 )
 """First bytes of formats that are not read, and what a file of each is."""
+_IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*")
+"""First bytes of the images whose text is recognised: PNG, JPEG and TIFF."""
 _HTML = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
 _MARKDOWN = frozenset({"md", "markdown", "mdown", "mdx", "mkd", "qmd", "rmd"})
 _DELIMITED = frozenset({"csv", "tab", "tsv"})
@@ -53,8 +53,8 @@ _CODE = frozenset({
 })  # fmt: skip
 
 
-def recognise(file: BinaryIO, filename: str) -> Reader:
-    """Return the reader of the format that the content of `file` has.
+def recognise(file: BinaryIO, filename: str, scans: Scans) -> Reader:
+    """Return the reader of the format that the content of `file` has; it reads scanned pages by `scans`.
 
     Raises:
         UnsupportedFormat: it is of another format; the message names known ones.
@@ -65,9 +65,11 @@ def recognise(file: BinaryIO, filename: str) -> Reader:
     if not head:
         raise DamagedFile("The file is empty.")
     if b"%PDF-" in head[:_PDF_WITHIN]:
-        return pdf.read
+        return partial(pdf.read, scans=scans)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
         return _archive_reader(Archive(file))
+    if head.startswith(_IMAGES):
+        return partial(image.read, scans=scans)
     for beginning, name in _UNREAD:
         if head.startswith(beginning):
             raise UnsupportedFormat(f"The file has a format that is not read: {name}.")

@@ -50,6 +50,8 @@ PARSER_LIMITS = WorkLimits(
     wait_seconds=120.0,
 )
 """Limits of parsing one file while its request waits."""
+RECOGNITION_SECONDS = 20.0
+"""CPU time of recognising the text of one file's scanned pages while its request waits."""
 INLINE_BYTES = 64 * 1024
 """More bytes are decoded in a thread, so that they do not block the event loop."""
 _DATA_URL = re.compile(r"data:[a-z0-9.+-]{1,64}/[a-z0-9.+-]{1,128}(?:;[a-z0-9-]{1,32}=[^;,]{1,64})*;base64,", re.I)

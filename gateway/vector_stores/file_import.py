@@ -128,9 +128,9 @@ class FileImport:
             raise ImportLost("the vector store was deleted")
         (store,) = found
         principal = await self._principal()
-        passages, digest, warning = await self._passages()
+        passages, digest, document = await self._passages()
         dimension = self._dimension(store.embedder)
-        parsed_as = TEXT_VERSION + PurePosixPath(self._file.name).suffix.lower()
+        parsed_as = _text_version(document) + PurePosixPath(self._file.name).suffix.lower()
         id = passage_set_id(self._file.organisation, digest, store.embedder, self._file.chunking, parsed_as)
         try:
             self._set = await self._imports.begin(self._file, id, counted_size(passages, dimension))
@@ -139,7 +139,7 @@ class FileImport:
             raise _Failed("server_error", message) from error
         if not self._set.is_ready:
             await self._build(self._set, passages, principal, store.embedder)
-        await self._imports.complete(self._file, warning)
+        await self._imports.complete(self._file, " ".join(document.warnings))
         self._gateway.metrics.imported_files.labels("completed").inc()
 
     async def _principal(self) -> Principal:
@@ -163,8 +163,8 @@ class FileImport:
             return 0
         return 0 if found is None else found.dimensions
 
-    async def _passages(self) -> tuple[list[Passage], str, str]:
-        """Read and cut the file; return its passages, the SHA-256 of its content, and what could not be read of it."""
+    async def _passages(self) -> tuple[list[Passage], str, Document]:
+        """Read and cut the file; return its passages, the SHA-256 of its content, and its document."""
         with tempfile.TemporaryFile() as file:
             try:
                 stored = await self._gateway.files.find(self._file.content_owner, self._file.file)
@@ -182,7 +182,7 @@ class FileImport:
         passages = await asyncio.to_thread(self._cut, document)
         if not passages:
             raise _Failed("invalid_file", " ".join(dict.fromkeys((NO_TEXT, *document.warnings))))
-        return passages, digest.hexdigest(), " ".join(document.warnings)
+        return passages, digest.hexdigest(), document
 
     async def _parsed(self, file: BinaryIO) -> Document:
         file.flush()
@@ -245,6 +245,16 @@ class FileImport:
     async def _put_back(self, seconds: float) -> None:
         with suppress(StoreUnavailable):
             await self._imports.put_back(self._file, seconds)
+
+
+def _text_version(document: Document) -> str:
+    """Return the version of a document's text: of recognised text its digest, too.
+
+    Which pages are recognised, and how, depends on what is installed and on the time that recognition took.
+    """
+    if not document.recognised_pages:
+        return TEXT_VERSION
+    return f"{TEXT_VERSION}:{hashlib.sha256(document.text.encode()).hexdigest()}"
 
 
 def _key(built: PassageSet, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Set-up steps that compile the engine's CPU kernels, and install RabbitMQ and Chromium for the tests.
+"""Set-up steps that compile the engine's CPU kernels, and install RabbitMQ, Chromium and Tesseract for the tests.
 
 Must use the standard library only.
 """
@@ -22,6 +22,10 @@ from infra.install.step import (
     run,
 )
 
+_PROGRAMS = {"rabbitmq-server": "rabbitmq-server", "chromium": "chromium", "tesseract-ocr": "tesseract"}
+"""Programs by the Debian package that has them."""
+_LANGUAGE_DATA = Path("/usr/share/tesseract-ocr")
+
 
 def kernels_step(_: Installation, log: Path) -> Step:
     """Create the set-up step that compiles the engine's CPU kernels; without them the engine uses PyTorch's."""
@@ -39,12 +43,13 @@ def kernels_step(_: Installation, log: Path) -> Step:
 
 
 def programs_for_tests_step(installation: Installation, log: Path) -> Step:
-    """Create the set-up step that installs the programs that tests start: RabbitMQ and Chromium."""
+    """Create the set-up step that installs the programs that tests use: RabbitMQ, Chromium and Tesseract."""
 
     def missing() -> list[str]:
         # Debian installs RabbitMQ's programs in a directory on root's PATH only.
         path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"])
-        return [package for package in ("rabbitmq-server", "chromium") if shutil.which(package, path=path) is None]
+        packages = [package for package, program in _PROGRAMS.items() if shutil.which(program, path=path) is None]
+        return packages if list(_LANGUAGE_DATA.glob("*/tessdata/pol.traineddata")) else [*packages, "tesseract-ocr-pol"]
 
     def do() -> None:
         if not can_use_apt():

@@ -31,11 +31,14 @@ _LOST = 1
 class ForkServer:
     """Runs the function `work` (`MODULE:NAME`, see `child.Work`) in children of one process. Use it on one event loop.
 
+    With `argument` the function is no work but makes it: the fork server's process, which is not confined, calls it
+    with `argument` once, and it returns the work.
+
     The process starts with the first piece of work, and ends when it was idle for `idle_seconds`.
     """
 
-    def __init__(self, work: str, *, idle_seconds: float = IDLE_SECONDS) -> None:
-        self._work = work
+    def __init__(self, work: str, argument: str | None = None, *, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._arguments = (work,) if argument is None else (work, argument)
         self._idle_seconds = idle_seconds
         self._server: _Server | None = None
         self._running = 0
@@ -62,7 +65,7 @@ class ForkServer:
             self._stopping = None
         try:
             if self._server is None or not self._server.alive:
-                self._server = _Server(self._work)
+                self._server = _Server(*self._arguments)
             child = await self._server.start_child(limits, source)
             async with aclosing(exchange(child, limits, order)) as messages:
                 async for message in messages:
@@ -85,12 +88,14 @@ class ForkServer:
 class _Server:
     """One run of the fork server's process."""
 
-    def __init__(self, work: str) -> None:
+    def __init__(self, *arguments: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._commands, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._commands.setblocking(False)
         with other_end:
-            self._process = interpreter.start("runtime.sandbox.fork_server_main:main", work, stdin=other_end.fileno())
+            self._process = interpreter.start(
+                "runtime.sandbox.fork_server_main:main", *arguments, stdin=other_end.fileno()
+            )
         self._finish = weakref.finalize(self, _finish, self._process, self._commands)
         self._children: dict[int, _Child] = {}
         self._number = 0

@@ -75,14 +75,16 @@ class _Child:
     overdue: bool = False
 
 
-def main(work: str) -> None:
+def main(work: str, *argument: str) -> None:
     """Entry point of a fork server: fork a child that runs `work` for each command, until standard input closes.
 
-    `work` is `MODULE:NAME`, imported once; standard input is a socket for the commands.
+    `work` is `MODULE:NAME`, imported once; with an argument the work is what it returns for it. Standard input is a
+    socket for the commands.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this one
     module, _, name = work.partition(":")
-    function: Work = getattr(importlib.import_module(module), name)
+    found = getattr(importlib.import_module(module), name)
+    function: Work = found(*argument) if argument else found
     gc.collect()
     gc.freeze()
     gc.disable()

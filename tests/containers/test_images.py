@@ -74,6 +74,12 @@ def test_packages_and_licences_are_listed(built: Built, target: str) -> None:
     assert "libc6 " in run(built, target, "cat", "/usr/share/sbom/debian.txt")
 
 
+def test_the_gateway_recognises_text_in_english_and_polish(built: Built) -> None:
+    loaded = "from documents.parsing.tesseract import Tesseract; print(bool(Tesseract('eng+pol')))"
+    assert run(built, "gateway", "python", "-c", loaded) == "True\n"
+    assert "libtesseract5 " in run(built, "gateway", "cat", "/usr/share/sbom/debian.txt")
+
+
 def test_the_page_lists_its_packages(built: Built) -> None:
     listed = json.loads(run(built, "gateway", "cat", "/usr/share/sbom/page.cdx.json"))
     assert len(listed["components"]) > 10

@@ -10,11 +10,12 @@ import pytest
 from documents.content import Block, Document
 from documents.errors import UnsupportedFormat
 from documents.parsing.reader import read_document
+from documents.parsing.scans import Scans
 from tests.documents.parsing.files import docx, office
 
 
 def read(content: bytes) -> Document:
-    return read_document(io.BytesIO(content), "file")
+    return read_document(io.BytesIO(content), "file", Scans(None, 0.0))
 
 
 def blocks(content: bytes) -> list[tuple[str, str]]:

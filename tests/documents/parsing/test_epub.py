@@ -9,6 +9,7 @@ import pytest
 from documents.content import Block, Document
 from documents.errors import DamagedFile, EncryptedFile
 from documents.parsing.reader import read_document
+from documents.parsing.scans import Scans
 from tests.documents.parsing.files import archive, epub
 
 CHAPTER = '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title>x</title></head>{}</html>'
@@ -16,7 +17,7 @@ ENCRYPTION = '<encryption xmlns:e="x"><e:CipherReference URI="{}"/></encryption>
 
 
 def read(content: bytes) -> Document:
-    return read_document(io.BytesIO(content), "book")
+    return read_document(io.BytesIO(content), "book", Scans(None, 0.0))
 
 
 def test_a_book() -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from documents.content import Block, Document
 from documents.parsing.reader import read_document
+from documents.parsing.scans import Scans
 
 
 def read(text: str | bytes) -> Document:
     content = text.encode() if isinstance(text, str) else text
-    return read_document(io.BytesIO(content), "file.html")
+    return read_document(io.BytesIO(content), "file.html", Scans(None, 0.0))
 
 
 def test_a_document() -> None:

@@ -6,6 +6,7 @@ import io
 
 from documents.content import Block, Document
 from documents.parsing.reader import read_document
+from documents.parsing.scans import Scans
 
 FILE = """---
 title: "Atlas płazów"
@@ -39,7 +40,7 @@ x = 1
 
 
 def test_a_file() -> None:
-    assert read_document(io.BytesIO(FILE.encode()), "a.md") == Document(
+    assert read_document(io.BytesIO(FILE.encode()), "a.md", Scans(None, 0.0)) == Document(
         (
             Block("heading", "Żaby", level=1),
             Block("paragraph", "Żaba zielona skacze przez rów i kod. rysunek"),

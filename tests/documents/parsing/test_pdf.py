@@ -9,11 +9,12 @@ import pytest
 from documents.content import Block, Document
 from documents.errors import DamagedFile, EncryptedFile, FileTooLarge
 from documents.parsing.reader import read_document
+from documents.parsing.scans import Scans
 from tests.documents.parsing.files import Text, encrypted_pdf, pdf, raw_pdf, scanned_pdf
 
 
 def read(content: bytes) -> Document:
-    return read_document(io.BytesIO(content), "file")
+    return read_document(io.BytesIO(content), "file", Scans(None, 0.0))
 
 
 def test_headings_paragraphs_and_lists() -> None:

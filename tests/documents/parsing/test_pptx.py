@@ -9,6 +9,7 @@ from pptx.util import Inches
 
 from documents.content import Block, Document
 from documents.parsing.reader import read_document
+from documents.parsing.scans import Scans
 
 
 def test_a_written_presentation() -> None:
@@ -29,7 +30,7 @@ def test_a_written_presentation() -> None:
     group.shapes.add_textbox(0, 0, Inches(1), Inches(1)).text_frame.text = "w grupie"
     written = io.BytesIO()
     presentation.save(written)
-    assert read_document(io.BytesIO(written.getvalue()), "file") == Document(
+    assert read_document(io.BytesIO(written.getvalue()), "file", Scans(None, 0.0)) == Document(
         (
             Block("heading", "Żaby", level=1, page=1),
             Block("list", "- zielone\n  - rzekotki", page=1),

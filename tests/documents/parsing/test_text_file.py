@@ -11,12 +11,13 @@ from documents.errors import FileTooLarge, UnsupportedFormat
 from documents.parsing.block_collector import MAX_CHARACTERS
 from documents.parsing.delimited import recognise_separator
 from documents.parsing.reader import read_document
+from documents.parsing.scans import Scans
 
 POLISH = "Pchnąć w tę łódź jeża lub ośm skrzyń fig. Zażółć gęślą jaźń, proszę bardzo, a potem odpocznij w cieniu."
 
 
 def blocks(content: bytes, filename: str = "file") -> tuple[Block, ...]:
-    return read_document(io.BytesIO(content), filename).blocks
+    return read_document(io.BytesIO(content), filename, Scans(None, 0.0)).blocks
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1250", "iso8859_2"])

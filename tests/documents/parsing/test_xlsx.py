@@ -10,10 +10,11 @@ import xlsxwriter
 
 from documents.content import Block
 from documents.parsing.reader import read_document
+from documents.parsing.scans import Scans
 
 
 def blocks(content: bytes) -> tuple[Block, ...]:
-    return read_document(io.BytesIO(content), "file").blocks
+    return read_document(io.BytesIO(content), "file", Scans(None, 0.0)).blocks
 
 
 def test_a_written_workbook() -> None:

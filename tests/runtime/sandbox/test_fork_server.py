@@ -48,6 +48,12 @@ async def test_one_process_serves_many_orders(echo: ForkServer) -> None:
     assert echo.pid == first
 
 
+async def test_work_may_be_made_of_an_argument() -> None:
+    server = ForkServer("tests.fakes.hostile_work:named", "echo")
+    assert await reply(server, b"x") == b"x"
+    server.close()
+
+
 async def test_work_gets_its_source_from_its_start(echo: ForkServer) -> None:
     with tempfile.TemporaryFile() as file:
         file.write(b"x" * 2**20)
