@@ -12,10 +12,11 @@ from tests.containers.conftest import Built
 from tests.containers.images import TARGETS, base_images, public_name
 
 WITHOUT_TORCH = ("assistant", "billing", "gateway", "proxy")
-LARGEST = {"assistant": 600_000_000, "gateway": 300_000_000}
+LARGEST = {"assistant": 600_000_000, "gateway": 400_000_000}
 """Bytes that an image without PyTorch may add to its base, if more than 250 MB.
 
-The assistant has SciPy and SymPy; the gateway has NumPy, parsers of documents and dictionaries for their search.
+The assistant has SciPy and SymPy; the gateway has NumPy, parsers of documents, text recognition and dictionaries for
+their search.
 """
 KERNELS = """
 from inference_worker.engine.native.build import INSTRUCTION_SETS, built_library

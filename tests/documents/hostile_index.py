@@ -1,10 +1,11 @@
-"""Tests by class of hostile input to the parsers of documents: rows H151 to H154 of docs/design/hostile-input.md.
+"""Tests by class of hostile input to the parsers of documents: rows H151 to H155 of docs/design/hostile-input.md.
 `test_hostile_index.py` checks that the named tests exist.
 """
 
 from __future__ import annotations
 
 PARSER = "tests/documents/parsing/test_parser.py::"
+READER = "tests/documents/parsing/test_reader.py::"
 PDF = "tests/documents/parsing/test_pdf.py::"
 
 INDEX: dict[str, list[str]] = {
@@ -37,5 +38,15 @@ INDEX: dict[str, list[str]] = {
         f"{PARSER}test_a_file_that_takes_too_much_time_is_refused",
         f"{PARSER}test_a_file_that_takes_too_much_memory_is_refused",
         f"{PARSER}test_a_parser_that_fails",
+    ],
+    "H155": [
+        f"{READER}test_huge_images_are_not_decoded",
+        f"{READER}test_an_image_that_claims_more_pixels_than_it_has_is_harmless",
+        f"{READER}test_pages_that_take_too_long_are_named_and_those_before_are_kept",
+        f"{READER}test_of_500_scanned_pages_those_are_read_for_which_there_is_time",
+        f"{READER}test_the_text_of_a_file_outlives_its_recognition",
+        "tests/documents/parsing/test_leptonica.py::test_huge_images_are_refused_by_their_header",
+        "tests/documents/parsing/test_leptonica.py::test_damaged_images_are_refused",
+        "tests/documents/parsing/test_pdf_image.py::test_huge_images_are_not_decoded",
     ],
 }

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from documents.parsing.pdf_image import MAX_IMAGE_PIXELS, has_image, render
-from documents.parsing.scans import MAX_PIXELS, MAX_SIDE, GreyImage, ImageTooLarge
+from documents.parsing.scans import MAX_PIXELS, MAX_SIDE, ImageTooLarge
+from documents.parsing.tesseract import GreyImage
 from tests.documents.parsing.files import Text, pdf
 from tests.documents.parsing.scanned import saved
 

@@ -13,7 +13,7 @@ from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import PROJECT_SCOPES, Scope
 from documents.content import Document
 from documents.errors import ParserUnavailable
-from documents.parsing.parser import DocumentParser
+from documents.parsing.parser import NO_LANGUAGES, DocumentParser
 from gateway.errors import InvalidRequest, ScopeMissing
 from gateway.jobs import prompt_files
 from gateway.jobs.prompt_files import PARSER_LIMITS, PromptFiles
@@ -23,6 +23,7 @@ from runtime.sandbox.limits import WorkLimits
 from stored_objects.files.files import ProjectFiles, Purpose, public_id
 from stored_objects.objects.records import ObjectOwner
 from tests.documents.parsing.files import Text, archive, docx, encrypted_pdf, epub, pdf, scanned_pdf
+from tests.documents.parsing.scanned import ENGLISH, page, require_tesseract, scanned
 from tests.fakes.stored_objects import stored_objects
 
 CALLER = Principal(key_id="key-1", tenant="tenant-1", cache_salt="salt", project="project-1")
@@ -40,16 +41,17 @@ def data_url(content: bytes, media_type: str = "text/plain") -> str:
 class Reader:
     """Reads the files of one user's message as the caller."""
 
-    def __init__(self, limits: WorkLimits = PARSER_LIMITS) -> None:
+    def __init__(self, limits: WorkLimits = PARSER_LIMITS, languages: str = NO_LANGUAGES) -> None:
         self.files = ProjectFiles(stored_objects())
         self.caller = CALLER
         self._limits = limits
+        self._languages = languages
 
     async def __call__(self, *files: dict[str, Any], after: str = "Summarise.") -> str:
         parts = [*({"type": "file", "file": file} for file in files), {"type": "text", "text": after}]
         messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}]
         body = ChatCompletionRequest.parse({"model": "m", "messages": messages})
-        with closing(DocumentParser(self._limits)) as parser:
+        with closing(DocumentParser(self._limits, languages=self._languages)) as parser:
             read = await PromptFiles(self.files, parser).inlined(self.caller, body)
         system, user = map(to_wire, read.messages)
         assert system == {"role": "system", "content": "Be brief."}
@@ -149,6 +151,12 @@ async def test_the_model_reads_which_pages_were_left_out() -> None:
     assert f"frog\n\n{warned}\n</file>" in await Reader()({"file_data": encoded(scanned_pdf(7, 3))})
 
 
+async def test_the_text_of_scanned_pages_is_recognised() -> None:
+    require_tesseract()
+    content = scanned(page(*ENGLISH, height=500))
+    assert f"\n{' '.join(ENGLISH)}\n</file>" in await Reader(languages="")({"file_data": encoded(content)})
+
+
 @pytest.mark.parametrize(
     ("content", "code", "reason"),
     [
@@ -166,7 +174,7 @@ async def test_documents_without_text_for_the_prompt_are_refused(content: bytes,
 
 async def test_a_document_takes_limited_time() -> None:
     read = Reader(replace(PARSER_LIMITS, cpu_seconds=0.0001))
-    refused = await read.refused({"file_data": encoded(pdf([Text("żaba", 72, 700)]))}, code="file_too_large")
+    refused = await read.refused({"file_data": encoded(pdf([Text("żaba", 72, 700)] * 3000))}, code="file_too_large")
     assert "than it may" in refused
 
 

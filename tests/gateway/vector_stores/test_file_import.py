@@ -6,9 +6,12 @@ import asyncio
 import time
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
+from documents.content import Block, Document
+from documents.parsing.parser import NO_LANGUAGES, DocumentParser
 from gateway.vector_stores import file_import
 from gateway.vector_stores.passage_embedding import EmbeddingBusy
 from router.messages import EmbeddingPrompt, FailureCode, Job
@@ -16,6 +19,8 @@ from stored_objects.vector_stores.imports import LEASE
 from stored_objects.vector_stores.passages import BLOCK_PASSAGES
 from stored_objects.vector_stores.records import FileState
 from tests.documents.parsing.files import SCAN, raw_pdf
+from tests.documents.parsing.scanned import page, require_tesseract
+from tests.documents.parsing.scanned import scanned as scanned_pages
 from tests.fakes.scripted_worker import Script, ScriptedWorker, fail
 from tests.fakes.vector_stores import DictVectorStores
 from tests.gateway.conftest import eventually
@@ -182,13 +187,37 @@ async def test_scanned_pages_are_a_warning_of_an_imported_file_and_the_failure_o
     page = f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 99 99] /Resources {font} /Contents 7 0 R >>"
     text = "BT /F 9 Tf 9 50 Td (A dog lives here) Tj ET"
     written = [page, f"<< /Length {len(text)} >>\nstream\n{text}\nendstream"]
-    async with library() as shelf:
+    async with library(ocr_languages=NO_LANGUAGES) as shelf:
         store, file = await attached(shelf, scanned("[6 0 R 3 0 R]", *written))
         await shelf.imported(store)
         found = await shelf.get(f"/{store}/files/{file}")
         assert (found["status"], found["warning"]) == ("completed", "Scanned without text, and not read: page 2 of 2.")
         failure = await failure_of(shelf, *await attached(shelf, scanned("[3 0 R 3 0 R]")))
         assert failure["message"] == "The file has no text. Scanned without text, and not read: pages 1-2 of 2."
+
+
+async def test_recognised_pages_are_cited_by_their_number() -> None:
+    require_tesseract()
+    content = scanned_pages(page(), page("A dog lives in the garden", "behind the house."))
+    async with library() as shelf:
+        store, file = await attached(shelf, content)
+        await shelf.imported(store)
+        [passage] = (await shelf.get(f"/{store}/files/{file}/content"))["data"]
+        assert (passage["page"], passage["text"]) == (2, "A dog lives in the garden behind the house.")
+
+
+async def test_passages_of_a_scan_are_shared_if_the_same_text_was_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    block, further = Block("paragraph", "A dog lives here."), Block("paragraph", "A cat does not.", page=2)
+    unread, read = Document((block,)), Document((block, further), recognised_pages=1)
+    parsed = [unread, unread, read, read]
+    monkeypatch.setattr(DocumentParser, "parse", AsyncMock(side_effect=parsed))
+    async with library() as shelf:
+        jobs = []
+        for _ in parsed:
+            store, _file = await attached(shelf, b"%PDF-1.7 the same content")
+            await shelf.imported(store)
+            jobs.append(len(shelf.worker.jobs))
+        assert jobs == [1, 1, 2, 2]
 
 
 def scanned(pages: str, *objects: str) -> bytes:
