@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 _WITHIN = 128 * 1024
 """Bytes at the beginning of a file in which EXIF is looked for."""
 _START = b"Exif\0\0"
-_BYTE_ORDERS: dict[bytes, str] = {b"II": "little", b"MM": "big"}
+_BYTE_ORDERS: dict[bytes, Literal["little", "big"]] = {b"II": "little", b"MM": "big"}
 _ORIENTATION = 0x0112
 _ENTRY_BYTES = 12
 _UPRIGHT = 1
@@ -21,7 +23,7 @@ def orientation(content: bytes) -> int:
         return _UPRIGHT
 
     def number(offset: int, size: int) -> int:
-        return int.from_bytes(exif[offset : offset + size], "little" if order == "little" else "big")
+        return int.from_bytes(exif[offset : offset + size], order)
 
     directory = number(4, 4)
     for entry in range(min(number(directory, 2), 100)):
