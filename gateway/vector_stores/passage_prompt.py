@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.messages import Message, UserMessage, UserPart, image_urls, text_of
 from gateway.openai.token_estimate import estimated_tokens
 from gateway.openai.vector_store_search import MAX_QUERY
+from gateway.vector_stores.quoted_text import CLOSE, OPEN, quoted_text
 from gateway.vector_stores.search import SearchHit
 from router.messages import PromptBounds
 
@@ -36,8 +36,6 @@ _NOT_FOUND_ANSWERS: Mapping[Language | None, str] = {
     "en": "The answer to this question is not in your documents.",
     "pl": "Odpowiedzi na to pytanie nie ma w Twoich dokumentach.",
 }
-_OPEN, _CLOSE = "<passages>", "</passages>"
-_MARK = re.compile(r"</?\s*passages\s*>", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def quote(
     text = _NOT_FOUND
     if kept:
         shown = [_shown(number, each) for number, each in enumerate(kept, start=1)]
-        text = "\n\n".join([_FOUND, _OPEN, *shown, _CLOSE])
+        text = "\n\n".join([_FOUND, OPEN, *shown, CLOSE])
     quoting = chat.model_copy(update={"messages": _before_question(text, chat.messages), "tools_off": ["*"]})
     return QuotingPrompt(quoting, Budget(tokens, room, len(found), len(kept)), kept)
 
@@ -151,12 +149,7 @@ def _cut(found: SearchHit, share: float) -> SearchHit:
 
 
 def _shown(number: int, found: SearchHit) -> str:
-    return _without_marks(f"[{number}] ({_place(found)})\n{found.hit.passage.text}")
-
-
-def _without_marks(text: str) -> str:
-    """Return a text without the marks of the quotation; what replaces one is no part of another."""
-    return _MARK.sub("(passages)", text)
+    return f"[{number}] ({quoted_text(_place(found))})\n{quoted_text(found.hit.passage.text)}"
 
 
 def _place(found: SearchHit) -> str:
