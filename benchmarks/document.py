@@ -180,10 +180,11 @@ SECTIONS = {
         "200 questions to 60 documents in English and Polish ([documents.md](documents.md#quality)), through"
         " `/v1/vector_stores`: by words, by vectors, and by both, for each way to cut documents (tokens/overlap), and"
         " with the first way for kinds of questions. Recall and nDCG: of documents, each at the place of its best"
-        " passage. Answer in k: share of questions whose quoted answer is in one of the first k passages. Citation"
-        " precision: of questions, unanswerable ones too, with a passage at the threshold, those whose first such"
-        " passage answers. Refused: questions without such a passage. The threshold is the one that tells answerable"
-        " from unanswerable questions best on the other half of the questions, which are not scored here.",
+        " passage. Answer in k: share of questions whose quoted answer is in one of the first k passages. Refused: by"
+        " the rule of the product, which answers that nothing is in the documents: questions that are answered nowhere,"
+        " those that are, and those that are without the documents that answer them (near misses left out). Citation"
+        " precision: of the questions that are not refused, unanswerable ones too, those whose first passage answers."
+        " Ranking and limits are tuned on the other half of the questions, which are not scored here.",
     ),
     "embedding": (
         "Embedding of pages",

@@ -1,8 +1,9 @@
 """`python -m benchmarks.retrieval FOLDER`: scores the search in vector stores on a data set in BEIR's layout.
 
 `headrace up` serves the embedding model; documents are imported by `/v1/vector_stores` with each way to cut them, and
-searched by words, by vectors, and by both. Score thresholds for refusals are chosen on the split `--tune`, all figures
-are of `--split`. Writes `retrieval.json`, for other folders than the default `retrieval-NAME.json`.
+searched by words, by vectors, and by both; which questions are refused is decided as for users (`only_if_relevant`). All
+figures are of `--split`, while ranking and limits of the product are tuned on the split `dev` of the default data set.
+Writes `retrieval.json`, for other folders than the default `retrieval-NAME.json`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from benchmarks.client import Endpoint
 from benchmarks.report import print_lines, print_result, print_rows
 from benchmarks.results import RESULTS, ROOT, Row, Value, make_result, write
 from benchmarks.retrieval.data_set import DataSet, Query, read
-from benchmarks.retrieval.scoring import Searched, answer_place, best_threshold, score
+from benchmarks.retrieval.scoring import Accepted, Searched, answer_place, score
 from benchmarks.retrieval.vector_stores import LIMIT, Corpus, Options
 from benchmarks.servers import headrace_in
 from runtime import lifecycle, logging
@@ -57,7 +58,6 @@ def chunking_strategy(name: str) -> Options:
 async def measure(endpoint: Endpoint, data: DataSet, arguments: argparse.Namespace) -> list[Row]:
     """Import the documents in each way to cut them, search in each ranking, and return a row for each pair."""
     queries = list(data.queries[arguments.split])
-    tuning = [] if arguments.tune == arguments.split else list(data.queries.get(arguments.tune, ()))
     rows: list[Row] = []
     async with openai.AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key, max_retries=10) as api:
         corpus = await Corpus.upload(api, data.documents)
@@ -66,22 +66,22 @@ async def measure(endpoint: Endpoint, data: DataSet, arguments: argparse.Namespa
             passages = await corpus.passages(store)
             cut: Row = {"chunking": chunking, "passages": sum(map(len, passages.values()))}
             for ranking, options in RANKINGS.items():
-                searched = await corpus.search(store, [*queries, *tuning], options)
-                threshold = best_threshold(tuning, searched)
+                searched = await corpus.search(store, queries, options)
+                accepted = await corpus.accepted(store, queries, options)
                 of: Row = {**cut, "ranking": ranking}
-                rows.append({**of, "of": "all", **score(queries, searched, threshold)})
+                rows.append({**of, "of": "all", **score(queries, searched, accepted)})
                 if chunking == arguments.chunking[0]:
-                    rows += [{**of, **each} for each in subset_rows(queries, searched, threshold)]
+                    rows += [{**of, **each} for each in subset_rows(queries, searched, accepted)]
                 if arguments.missed:
                     print_lines(missed(queries, searched))
     return sorted(rows, key=lambda row: row["of"] != "all")
 
 
-def subset_rows(queries: Sequence[Query], searched: Searched, threshold: float | None) -> list[Row]:
+def subset_rows(queries: Sequence[Query], searched: Searched, accepted: Accepted) -> list[Row]:
     """Return a row for each subset that has some of the queries, and not all."""
     subsets = {name: [each for each in queries if belongs(each)] for name, belongs in SUBSETS.items()}
     return [
-        {"of": name, **score(subset, searched, threshold)}
+        {"of": name, **score(subset, searched, accepted)}
         for name, subset in subsets.items()
         if 0 < len(subset) < len(queries)
     ]
@@ -120,7 +120,6 @@ async def run(arguments: argparse.Namespace) -> None:
         "data": data.name,
         "documents": len(data.documents),
         "split": arguments.split,
-        "thresholds_from": arguments.tune,
         "model": arguments.model.name,
         "limit": LIMIT,
     }
@@ -135,7 +134,6 @@ def main(words: Sequence[str] | None = None) -> None:
         "folder", type=Path, nargs="?", default=FOLDER, help="data set; default: benchmarks/data/halden"
     )
     parser.add_argument("--split", default="test", help="split of the queries that are scored")
-    parser.add_argument("--tune", default="dev", help="split of the queries on which thresholds are chosen")
     parser.add_argument(
         "--chunking",
         nargs="+",

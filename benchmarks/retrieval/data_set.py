@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-UNANSWERABLE = "unanswerable"
+UNANSWERABLE, NEAR_MISS = "unanswerable", "near miss"
 _WORD = re.compile(r"\w+")
 
 
@@ -62,6 +62,11 @@ class Query:
     def is_answerable(self) -> bool:
         """Whether a document of the data set answers the query."""
         return self.kind != UNANSWERABLE
+
+    @property
+    def can_lose_documents(self) -> bool:
+        """Whether the query is unanswerable without the documents of its grades: others have no similar answer."""
+        return self.is_answerable and self.kind != NEAR_MISS
 
     def is_answered_by(self, document: str, text: str) -> bool:
         """Return whether a passage with this text, of this document, answers the query."""

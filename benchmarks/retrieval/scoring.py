@@ -6,9 +6,8 @@ A document has the place of its best passage, as BEIR's measures compare documen
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import pairwise
 
 from benchmarks.results import Row
 from benchmarks.retrieval.data_set import Query
@@ -31,12 +30,23 @@ Searched = Mapping[str, Sequence[RetrievedPassage]]
 """What was found for each query, by the query's id, the best passage first."""
 
 
-def score(queries: Sequence[Query], searched: Searched, threshold: float | None) -> Row:
+@dataclass(frozen=True)
+class Accepted:
+    """Queries, by id, to which the product says that passages are relevant: it answers them, and refuses the others."""
+
+    complete: Set[str]
+    """Of searches in all documents."""
+    reduced: Set[str]
+    """Of searches of answerable queries in the documents that do not answer them."""
+
+
+def score(queries: Sequence[Query], searched: Searched, accepted: Accepted) -> Row:
     """Return the measures of `queries` as a result row.
 
-    Recall, nDCG and the places of answers are of answerable queries, without a threshold. Citation precision is the
-    share of queries with a passage at the threshold whose first such passage answers them; `refused` are the shares
-    of unanswerable and answerable queries without one.
+    Recall, nDCG and the places of answers are of answerable queries, refused or not. Citation precision is the share of
+    accepted queries, unanswerable ones too, whose first passage answers them. `refused` are the shares of queries that
+    are refused: unanswerable ones, answerable ones, and answerable ones without the documents that answer them, except
+    for near misses, of which another document has almost the answer.
     """
     answerable = [each for each in queries if each.is_answerable]
     others = [each for each in queries if not each.is_answerable]
@@ -49,32 +59,14 @@ def score(queries: Sequence[Query], searched: Searched, threshold: float | None)
         firsts = [answer_place(each, searched[each.id]) for each in answerable]
         for places in ANSWER_PLACES:
             row[f"answer_in_{places}"] = _mean(place is not None and place <= places for place in firsts)
-    least = threshold or 0.0
-    cited = [(each, first) for each in queries if (first := first_at(searched[each.id], least)) is not None]
-    row["threshold"] = threshold
-    row["citation_precision"] = _mean(each.is_answered_by(first.document, first.text) for each, first in cited)
-    if others and threshold is not None:
-        refused = {each.id for each in queries} - {each.id for each, _ in cited}
-        row["refused_unanswerable"] = _mean(each.id in refused for each in others)
-        row["refused_answerable"] = _mean(each.id in refused for each in answerable)
+    cited = [each for each in queries if each.id in accepted.complete]
+    row["citation_precision"] = _mean(answer_place(each, searched[each.id][:1]) == 1 for each in cited)
+    if others:
+        row["refused_unanswerable"] = _mean(each.id not in accepted.complete for each in others)
+    row["refused_answerable"] = _mean(each.id not in accepted.complete for each in answerable)
+    if reduced := [each for each in answerable if each.can_lose_documents]:
+        row["refused_without_documents"] = _mean(each.id not in accepted.reduced for each in reduced)
     return row
-
-
-def best_threshold(queries: Sequence[Query], searched: Searched) -> float | None:
-    """Return the score that tells answerable from unanswerable queries best: by the mean of both rates.
-
-    The lowest of equally good ones; `None` if the queries are all of one kind.
-    """
-    good = [_best_score(searched[each.id]) for each in queries if each.is_answerable]
-    bad = [_best_score(searched[each.id]) for each in queries if not each.is_answerable]
-    if not good or not bad:
-        return None
-    scores = sorted({*good, *bad})
-    between = [round((low + high) / 2, 3) for low, high in pairwise(scores)]
-    return max(
-        [0.0, *between],
-        key=lambda least: _mean(each >= least for each in good) + _mean(each < least for each in bad),
-    )
 
 
 def documents(found: Iterable[RetrievedPassage]) -> list[str]:
@@ -97,15 +89,6 @@ def answer_place(query: Query, found: Sequence[RetrievedPassage]) -> int | None:
     """Return the place, from 1, of the first passage that answers a query; `None` if none does."""
     places = (place for place, each in enumerate(found, 1) if query.is_answered_by(each.document, each.text))
     return next(places, None)
-
-
-def first_at(found: Iterable[RetrievedPassage], threshold: float) -> RetrievedPassage | None:
-    """Return the first passage whose score is at least `threshold`."""
-    return next((each for each in found if each.score >= threshold), None)
-
-
-def _best_score(found: Sequence[RetrievedPassage]) -> float:
-    return max((each.score for each in found), default=0.0)
 
 
 def _gain(gains: Sequence[int]) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import openai
 
 from benchmarks.retrieval.data_set import CorpusDocument, Query
-from benchmarks.retrieval.scoring import RetrievedPassage, Searched
+from benchmarks.retrieval.scoring import Accepted, RetrievedPassage, Searched
 
 FILES_OF_BATCH = 2000
 """Most files that one request attaches."""
@@ -18,6 +18,8 @@ UPLOADS, SEARCHES = 8, 4
 """Requests at once."""
 LIMIT = 50
 """Passages that are searched for: the most that a search returns."""
+DOCUMENT = "document"
+"""Attribute of files: the id of their document."""
 POLL_SECONDS = 0.5
 
 Options = Mapping[str, Any]
@@ -55,8 +57,12 @@ class Corpus:
         for start in range(0, len(files), FILES_OF_BATCH):
             await self.api.vector_stores.file_batches.create(
                 store.id,
-                file_ids=files[start : start + FILES_OF_BATCH],
-                extra_body={"chunking_strategy": chunking},
+                extra_body={
+                    "files": [
+                        {"file_id": each, "attributes": {DOCUMENT: self.files[each]}, "chunking_strategy": chunking}
+                        for each in files[start : start + FILES_OF_BATCH]
+                    ]
+                },
             )
         return store.id
 
@@ -85,13 +91,26 @@ class Corpus:
 
     async def search(self, store: str, queries: Sequence[Query], ranking: Options) -> Searched:
         """Search a vector store for each query, with these ranking options."""
+        return await self._search(store, queries, {"max_num_results": LIMIT, "ranking_options": ranking})
+
+    async def accepted(self, store: str, queries: Sequence[Query], ranking: Options) -> Accepted:
+        """Search a vector store for each query, and return those to which the product says passages are relevant."""
+        options = {"max_num_results": 1, "ranking_options": {**ranking, "only_if_relevant": True}}
+        complete = await self._search(store, queries, options)
+        answerable = [each for each in queries if each.can_lose_documents]
+        reduced = await self._search(store, answerable, options, reduced=True)
+        return Accepted({id for id, found in complete.items() if found}, {id for id, found in reduced.items() if found})
+
+    async def _search(
+        self, store: str, queries: Sequence[Query], options: Options, *, reduced: bool = False
+    ) -> Searched:
+        """Search for each query with the fields `options`; `reduced`: in the documents that do not answer it."""
         places = asyncio.Semaphore(SEARCHES)
 
         async def search(query: Query) -> tuple[str, list[RetrievedPassage]]:
+            others = {"filters": {"type": "nin", "key": DOCUMENT, "value": list(query.grades)}} if reduced else {}
             async with places:
-                page = await self.api.vector_stores.search(
-                    store, query=query.text, max_num_results=LIMIT, extra_body={"ranking_options": ranking}
-                )
+                page = await self.api.vector_stores.search(store, query=query.text, extra_body={**options, **others})
             return query.id, [
                 RetrievedPassage(self.files[each.file_id], "\n".join(part.text for part in each.content), each.score)
                 for each in page.data

@@ -66,7 +66,7 @@ class SearchQuery:
     word_weight: float = 1.0
     """Weight of the search by words; 0: it has no part."""
     requires_relevance: bool = False
-    """Return nothing if none of the passages found is relevant to a question (`relevance.py`)."""
+    """Return nothing if the best passages are relevant to none of the questions (`relevance.py`)."""
 
 
 @dataclass(frozen=True)

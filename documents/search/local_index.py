@@ -30,7 +30,7 @@ from documents.search.index_database import (
     term_hash,
 )
 from documents.search.question_language import language_of
-from documents.search.relevance import is_relevant
+from documents.search.relevance import JUDGED_PASSAGES, is_relevant
 from documents.search.vectors import VectorFile, best_rows, normalised
 
 DATABASE, VECTORS = "index.sqlite3", "vectors.f32"
@@ -269,10 +269,11 @@ class _Searches:
             hit = Hit(self._snapshot.files[found.ordinal], found.number, found.passage, self._score(row, terms))
             if hit.score >= self._query.threshold:
                 ranked.append((-rank_score, row, hit, terms))
-        best = sorted(ranked, key=lambda each: each[:2])[: self._query.limit]
-        if self._query.requires_relevance and not any(self._is_relevant(row, terms) for _, row, _, terms in best):
+        ranked.sort(key=lambda each: each[:2])
+        judged = [(row, terms) for _, row, _, terms in ranked[:JUDGED_PASSAGES]]
+        if self._query.requires_relevance and not self._are_relevant(judged):
             return []
-        return [hit for _, _, hit, _ in best]
+        return [hit for _, _, hit, _ in ranked[: self._query.limit]]
 
     def _passages(self, rows: Collection[int]) -> Iterator[tuple[int, PassageRow]]:
         """Read the passages at rows."""
@@ -306,13 +307,13 @@ class _Searches:
             scores += [_share(words, terms) for words in self._words]
         return min(max([0.0, *scores]), 1.0)
 
-    def _is_relevant(self, row: int, terms: frozenset[str]) -> bool:
-        """Return whether a passage with these terms is relevant to one of the questions."""
-        return any(
+    def _are_relevant(self, passages: Sequence[tuple[int, frozenset[str]]]) -> bool:
+        """Return whether passages, given by their rows and terms, are relevant to one of the questions."""
+        return bool(passages) and any(
             is_relevant(
                 language_of(question.text),
-                None if cosines is None else float(cosines[row]),
-                _share(words, terms) if self._query.word_weight else None,
+                None if cosines is None else max(float(cosines[row]) for row, _ in passages),
+                max(_share(words, terms) for _, terms in passages) if self._query.word_weight else None,
             )
             for question, cosines, words in zip(self._query.questions, self._cosines, self._words, strict=True)
         )

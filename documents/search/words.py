@@ -31,12 +31,12 @@ what when where which while who whom whose why will with would you your yours
 explain please tell write
 """
 _POLISH_FUNCTION_WORDS = """
-aby albo ale ani bo by być był była było były będzie będą bądź co coś czego czemu czy czyj czyja czyje czym dla
+aby albo ale ani bez bo by być był była było były będzie będą bądź co coś czego czemu czy czyj czyja czyje czym dla
 dlaczego gdy gdzie ich ile ilu im ja jak jaka jaką jaki jakich jakie jakiego jakiej jakim jakimi jako je jego jej
 jemu jest jestem jeszcze jeśli jeżeli już każda każde każdy kiedy kim kogo komu kto która którą które którego której
 których który którym którymi lecz lub ma mają mam mi mnie moja moje moją mój mojego mojej może mogą mogę można mu
-musi muszą muszę na nam nas nasz nasza nasze naszej nich nim niż od ona oni oraz przez przy są się skąd swoje swój
-ta tak taki tam te tego tej tych tym u w więc wy z za ze że żeby
+między musi muszą muszę na nad nam nas nasz nasza nasze naszej nich nie nim niż od ona oni oraz po pod podczas przez
+przy są się skąd swoje swój ta tak taki także tam te tego tej też tych tym u w według więc wy z za ze że żeby
 napisz o podaj powiedz proszę wyjaśnij
 """
 FUNCTION_WORDS = frozenset((_ENGLISH_FUNCTION_WORDS + _POLISH_FUNCTION_WORDS).split())

@@ -214,7 +214,8 @@ class FileSearchResponse:
         self._searches += 1
         options = self._tool.ranking_options or RankingOptions()
         limit = self._tool.max_num_results or ANSWER_RESULTS
-        queries = Queries(texts, limit, self._tool.filters, options, requires_relevance=options.score_threshold is None)
+        required = options.score_threshold is None if options.only_if_relevant is None else options.only_if_relevant
+        queries = Queries(texts, limit, self._tool.filters, options, requires_relevance=required)
         submitted = partial(submit, self._request, self._gateway, streamed=False)
         found, used = await search_stores(
             self._gateway, self._caller, self._stores, queries, submitted, address=client_address(self._request)

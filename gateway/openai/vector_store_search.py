@@ -89,6 +89,9 @@ class RankingOptions(ApiModel):
     """All of them are the same: no other model ranks again."""
     score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
     hybrid_search: HybridWeights | None = None
+    only_if_relevant: bool | None = None
+    """Return no passages if the best ones are not relevant to the query: an extension. `file_search` does so by default
+    unless it has a `score_threshold`."""
 
 
 class VectorStoreSearch(RequestBody):
@@ -111,7 +114,8 @@ class VectorStoreSearch(RequestBody):
     or `and` or `or` of `filters`."""
     ranking_options: RankingOptions | None = None
     """`score_threshold` leaves out passages with lower scores; `hybrid_search` weighs vectors and words; every `ranker`
-    is their fusion, without another model."""
+    is their fusion, without another model; with `only_if_relevant`, an extension, nothing is returned where no passage
+    is relevant."""
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:

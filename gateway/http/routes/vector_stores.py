@@ -142,7 +142,8 @@ async def search_vector_store(
     check_embeds(caller)
     store = await find_store(gateway, caller, vector_store_id)
     ranking = body.ranking_options or RankingOptions()
-    queries = Queries(body.queries, body.max_num_results or DEFAULT_RESULTS, body.filters, ranking)
+    limit = body.max_num_results or DEFAULT_RESULTS
+    queries = Queries(body.queries, limit, body.filters, ranking, requires_relevance=bool(ranking.only_if_relevant))
     submitted = partial(submit, request, gateway, streamed=False)
     found, _ = await search_stores(gateway, caller, [store], queries, submitted, address=client_address(request))
     results = [

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from benchmarks.retrieval.data_set import Answer, Query
-from benchmarks.retrieval.scoring import RetrievedPassage, answer_place, best_threshold, documents, ndcg, recall, score
+from benchmarks.retrieval.scoring import Accepted, RetrievedPassage, answer_place, documents, ndcg, recall, score
 
 CAT = Query("cat", "What does a cat do?", {"cats": 1}, [Answer("cats", "it purrs")])
 DOG = Query("dog", "What does a dog do?", {"dogs": 1}, [Answer("dogs", "it barks")])
@@ -36,7 +37,7 @@ def test_an_answer_is_a_passage_with_the_quotation_of_its_document() -> None:
 
 
 def test_a_row_has_recall_answers_citations_and_refusals() -> None:
-    row = score([CAT, DOG, FISH], SEARCHED, 0.5)
+    row = score([CAT, DOG, FISH], SEARCHED, Accepted({"cat", "dog"}, {"cat"}))
     assert row == {
         "questions": 2,
         "recall_at_1": 1.0,
@@ -46,15 +47,17 @@ def test_a_row_has_recall_answers_citations_and_refusals() -> None:
         "answer_in_1": 0.5,
         "answer_in_3": 1.0,
         "answer_in_5": 1.0,
-        "threshold": 0.5,
         "citation_precision": 0.5,  # the cat's first passage has no answer
         "refused_unanswerable": 1.0,
         "refused_answerable": 0.0,
+        "refused_without_documents": 0.5,
     }
-    assert score([CAT, DOG, FISH], SEARCHED, 0.85)["refused_answerable"] == 0.5
-    assert "refused_unanswerable" not in score([CAT, DOG], SEARCHED, None)
+    row = score([CAT, DOG, FISH], SEARCHED, Accepted({"dog", "fish"}, set()))
+    assert (row["citation_precision"], row["refused_unanswerable"], row["refused_answerable"]) == (0.5, 0.0, 0.5)
+    assert "refused_unanswerable" not in score([CAT, DOG], SEARCHED, Accepted(set(), set()))
 
 
-def test_the_threshold_tells_answerable_from_unanswerable_queries() -> None:
-    assert best_threshold([CAT, DOG, FISH], SEARCHED) == 0.45
-    assert best_threshold([CAT, DOG], SEARCHED) is None
+def test_near_misses_stay_answerable_without_their_documents() -> None:
+    near = replace(CAT, kind="near miss")
+    assert "refused_without_documents" not in score([near], SEARCHED, Accepted(set(), set()))
+    assert score([near, DOG], SEARCHED, Accepted(set(), {"cat"}))["refused_without_documents"] == 1.0

@@ -192,10 +192,11 @@ async def test_a_model_is_told_that_nothing_fits_where_no_sentence_will_do(
         assert body["output"][1]["content"][0]["annotations"] == []
 
 
-async def test_a_threshold_decides_in_place_of_the_fit() -> None:
+@pytest.mark.parametrize("options", [{"score_threshold": 0}, {"only_if_relevant": False}])
+async def test_ranking_options_decide_in_place_of_relevance(options: dict[str, Any]) -> None:
     async with library(ANSWER) as shelf:
         store = await shelf.create(RENT)
-        tool = {"ranking_options": {"score_threshold": 0}}
+        tool = {"ranking_options": options}
         await respond(shelf, store["id"], "Where is the cat?", tool_choice=FORCED, tool=tool)
         assert "700" in prompt_of(shelf.stage.worker.jobs[0])
 

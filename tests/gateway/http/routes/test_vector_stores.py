@@ -47,6 +47,9 @@ async def test_files_are_imported_and_found_by_meaning_and_by_words(shelf: Libra
     assert {each["filename"] for each in both} == {"1.md", "2.md"}
     high = await shelf.search(store["id"], "pies", ranking_options={"score_threshold": 0.9})
     assert [each["filename"] for each in high] == ["0.md"]
+    options = {"hybrid_search": weights(0.0, 1.0), "only_if_relevant": True}
+    assert await shelf.search(store["id"], "700 euros", ranking_options=options) == words
+    assert await shelf.search(store["id"], "700 quarrelsome submarines", ranking_options=options) == []
 
 
 def weights(vectors: float, words: float) -> dict[str, float]:
