@@ -1,9 +1,9 @@
 """`python -m benchmarks.retrieval FOLDER`: scores the search in vector stores on a data set in BEIR's layout.
 
 `headrace up` serves the embedding model; documents are imported by `/v1/vector_stores` with each way to cut them, and
-searched by words, by vectors, and by both; which questions are refused is decided as for users (`only_if_relevant`). All
-figures are of `--split`, while ranking and limits of the product are tuned on the split `dev` of the default data set.
-Writes `retrieval.json`, for other folders than the default `retrieval-NAME.json`.
+searched by words, by vectors, and by both. Questions are refused as for users (`only_if_relevant`). All figures are of
+`--split`; ranking and limits of the product are tuned on the split `dev` of the default data set. Writes
+`retrieval.json`, for other folders than the default `retrieval-NAME.json`.
 """
 
 from __future__ import annotations
