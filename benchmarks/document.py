@@ -186,6 +186,11 @@ SECTIONS = {
         " precision: of the questions that are not refused, unanswerable ones too, those whose first passage answers."
         " Ranking and limits are tuned on the other half of the questions, which are not scored here.",
     ),
+    "retrieval-debian-manuals": (
+        "Search in manuals",
+        "Sections of Debian's FAQ and handbook in English and Polish, found by their headings, which the documents lack"
+        " (`benchmarks/retrieval/manuals.py`); nothing was tuned on them. Columns as above.",
+    ),
     "embedding": (
         "Embedding of pages",
         "Pages of 400 words in English, imported into a vector store (parsed, cut, embedded, stored and billed), and"
