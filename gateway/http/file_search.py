@@ -27,6 +27,7 @@ from gateway.http.dependencies import AuthorisedRequest
 from gateway.http.document_audit import client_address
 from gateway.http.http_errors import response_error
 from gateway.http.job_submission import read_attachments, submit
+from gateway.http.response_input import translated
 from gateway.http.vector_stores import check_embeds, find_store
 from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_chat_job, response_job
@@ -128,7 +129,7 @@ class FileSearchResponse:
             check_embeds(self._caller)
             for id in dict.fromkeys(self._tool.vector_store_ids):
                 self._stores.append(await find_store(self._gateway, self._caller, id))
-            chat = to_chat(self._body, self._items)
+            chat = await translated(self._items, partial(to_chat, self._body, self._items))
             queries = queries_of(chat.messages)
             self._chat, self._images = await read_attachments(self._request, self._gateway, self._caller, chat)
             if self._body.searches_first and queries and self._left > 0:

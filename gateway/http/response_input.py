@@ -6,13 +6,18 @@ References to stored items are replaced by those items.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
 
 from auth_billing.access.principal import Principal
 from gateway.errors import InvalidRequest
 from gateway.http.gateway import Gateway
+from gateway.openai.chat_completions import ChatCompletionRequest
 from gateway.openai.responses.encrypted_items import decrypted
 from gateway.openai.responses.items import InputItem, ItemReference
 from gateway.openai.responses.request import ContextFields
@@ -22,14 +27,20 @@ from gateway.openai.responses.translation import input_items, param_of, renamed
 from router.producer.errors import JobFailed
 from stored_objects.errors import ContextTooLarge, DocumentNotFound
 from stored_objects.project_documents.records import ProjectDocument, ProjectOwner
-from stored_objects.responses.responses import Item, StoredResponse
+from stored_objects.responses.responses import MAX_CONTEXT_BYTES, Item, StoredResponse
 
 MAX_REFERENCES = 128
 """Most stored items that an input may refer to."""
-INLINE_ITEMS = 256
-"""More items are read in a thread, so that they do not block the event loop."""
+MAX_PARTS = 50_000
+"""Most items and parts of items in a context; one request has no more (`strict_json.MAX_CONTAINERS`)."""
+INLINE_PARTS = 256
+"""More items and parts are read and translated in a thread, so that they do not block the event loop."""
 INLINE_CHARACTERS = 256 * 1024
 """More characters of encrypted contents are decrypted in a thread."""
+_LISTS = ("content", "output", "summary", "results")
+"""Fields of items that may have lists of parts."""
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -67,16 +78,16 @@ async def read_input(gateway: Gateway, caller: Principal, body: ContextFields) -
         raise InvalidRequest("The previous response is not finished.", param="previous_response_id")
     own = await _resolved(gateway, caller, input_items(body))
     if body.conversation_id is None:
-        earlier = await _read([item for each in context for item in each.all_items])
-        return ResponseInput(context, own, None, await _decrypted(gateway, caller, [*earlier, *own]))
+        earlier = await _read([item for each in context for item in each.all_items], "previous_response_id")
+        return ResponseInput(context, own, None, await _decrypted(gateway, caller, _within_parts([*earlier, *own])))
     conversation = await gateway.conversations.find(ProjectOwner.of(caller), body.conversation_id)
     try:
         items = await gateway.conversations.items(conversation)
     except ContextTooLarge as error:
         message = f"The conversation is too long: {error}."
         raise InvalidRequest(message, param="conversation", code="context_length_exceeded") from error
-    continued = [*await _read(items), *own]
-    return ResponseInput(context, own, conversation, await _decrypted(gateway, caller, continued))
+    continued = [*await _read(items, "conversation"), *own]
+    return ResponseInput(context, own, conversation, await _decrypted(gateway, caller, _within_parts(continued)))
 
 
 @contextmanager
@@ -91,18 +102,55 @@ def response_fields() -> Iterator[None]:
         raise
 
 
-async def _read(items: Sequence[Item]) -> list[InputItem]:
-    if len(items) <= INLINE_ITEMS:
-        return from_stored(items)
-    return await asyncio.to_thread(from_stored, items)
+async def translated(
+    items: Sequence[InputItem], translate: Callable[[], ChatCompletionRequest]
+) -> ChatCompletionRequest:
+    """Return the chat completion that `translate` makes of a response with the conversation `items`.
+
+    A long conversation is translated in a thread. Raises as `translate` does.
+    """
+    return await _in_thread_if(_extent(map(vars, items)) > INLINE_PARTS, translate)
+
+
+async def _read(items: Sequence[Item], param: str) -> list[InputItem]:
+    if (extent := _extent(items)) > MAX_PARTS:
+        raise _too_many_parts(param)
+    return await _in_thread_if(extent > INLINE_PARTS, partial(from_stored, items))
+
+
+def _within_parts(items: list[InputItem]) -> list[InputItem]:
+    """Return the items of a whole input.
+
+    Raises:
+        InvalidRequest: They have too many parts, such as those of an item that the input refers to many times.
+    """
+    if _extent(map(vars, items)) > MAX_PARTS:
+        raise _too_many_parts("input")
+    return items
+
+
+def _too_many_parts(param: str) -> InvalidRequest:
+    message = f"Invalid '{param}': the context has more than {MAX_PARTS} items and parts of items."
+    return InvalidRequest(message, param=param, code="context_length_exceeded")
+
+
+def _extent(items: Iterable[Mapping[str, Any]]) -> int:
+    """Return the number of items and of their parts."""
+    lists = (each for item in items for each in ([item], *map(item.get, _LISTS)))
+    return sum(len(each) for each in lists if isinstance(each, list))
+
+
+async def _in_thread_if(long: bool, call: Callable[[], Result]) -> Result:
+    return await asyncio.to_thread(call) if long else call()
 
 
 async def _decrypted(gateway: Gateway, caller: Principal, items: list[InputItem]) -> list[InputItem]:
     size = sum(len(getattr(item, "encrypted_content", None) or "") for item in items)
     if not size:
         return items
-    arguments = gateway.contents, ProjectOwner.of(caller), items
-    return decrypted(*arguments) if size <= INLINE_CHARACTERS else await asyncio.to_thread(decrypted, *arguments)
+    return await _in_thread_if(
+        size > INLINE_CHARACTERS, partial(decrypted, gateway.contents, ProjectOwner.of(caller), items)
+    )
 
 
 async def _resolved(gateway: Gateway, caller: Principal, items: list[InputItem]) -> list[InputItem]:
@@ -114,8 +162,26 @@ async def _resolved(gateway: Gateway, caller: Principal, items: list[InputItem])
     stored = await gateway.responses.items(ProjectOwner.of(caller), ids)
     if missing := next((each for each in ids if each not in stored), None):
         raise _invalid(f"item with id '{missing[:64]}' not found")
-    found = dict(zip(ids, from_stored([stored[each] for each in ids]), strict=True))
+    await _check_repeated(stored, [item.id for item in items if isinstance(item, ItemReference)])
+    found = dict(zip(ids, await _read([stored[each] for each in ids], "input"), strict=True))
     return [found[item.id] if isinstance(item, ItemReference) else item for item in items]
+
+
+async def _check_repeated(stored: Mapping[str, Item], references: Sequence[str]) -> None:
+    """Check that `references`, ids of `stored` items that may be repeated, are replaced by at most `MAX_CONTEXT_BYTES`.
+
+    Raises:
+        InvalidRequest: They are not.
+    """
+    if len(references) == len(stored):
+        return  # each item once, whose bytes are bounded where they are read
+    numbers = Counter(references)
+
+    def size() -> int:
+        return sum(number * len(json.dumps(stored[id], separators=(",", ":"))) for id, number in numbers.items())
+
+    if await asyncio.to_thread(size) > MAX_CONTEXT_BYTES:
+        raise _invalid(f"the items that it refers to have more than {MAX_CONTEXT_BYTES} bytes")
 
 
 def _invalid(reason: str) -> InvalidRequest:

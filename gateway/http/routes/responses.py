@@ -46,7 +46,7 @@ from gateway.http.http_errors import response_error
 from gateway.http.job_submission import admit_chat, submit
 from gateway.http.json_response import json_response
 from gateway.http.pagination import page_of, query_of
-from gateway.http.response_input import ResponseInput, read_input, response_fields
+from gateway.http.response_input import ResponseInput, read_input, response_fields, translated
 from gateway.http.routes.blobs import address_of
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream, SharedEventStream
@@ -118,7 +118,7 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
             if body.stream:
                 return EventStream(gateway, searching, searching.frames())
             return object_response(await searching.whole())
-        chat = to_chat(body, given.items)
+        chat = await translated(given.items, partial(to_chat, body, given.items))
         max_seconds = gateway.settings.max_background_seconds if body.background else None
         admitted, job = await admit_chat(request, gateway, caller, chat, max_seconds=max_seconds)
         if (number := image_tool(body.offered_tools)) is not None:
@@ -149,7 +149,8 @@ async def count_input_tokens(request: Request, authorised: AuthorisedInputTokens
     caller, body, gateway = authorised
     with response_fields():
         given = await read_input(gateway, caller, body)
-        count = await count_prompt_tokens(request, gateway, caller, to_chat(body, given.items))
+        chat = await translated(given.items, partial(to_chat, body, given.items))
+        count = await count_prompt_tokens(request, gateway, caller, chat)
     return json_response(InputTokens(input_tokens=count))
 
 
@@ -163,7 +164,8 @@ async def compact_response(request: Request, authorised: AuthorisedCompaction) -
     with response_fields():
         given = await read_input(gateway, caller, body)
         compaction = Compaction(given.items)
-        admitted, job = await admit_chat(request, gateway, caller, compaction.summary_request(body))
+        chat = await translated(given.items, partial(compaction.summary_request, body))
+        admitted, job = await admit_chat(request, gateway, caller, chat)
         most = min(gateway.settings.default_max_tokens, MAX_SUMMARY_TOKENS)
         sampling = msgspec.structs.replace(job.sampling, default_max_tokens=most)
         job = msgspec.structs.replace(job, sampling=sampling)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,8 +12,9 @@ from auth_billing.access.principal import Principal
 from gateway.errors import InvalidRequest
 from gateway.http import response_input as module
 from gateway.http.gateway import Gateway
-from gateway.http.response_input import ResponseInput, read_input, response_fields
-from gateway.openai.responses.items import InputItem, MessageItem
+from gateway.http.response_input import ResponseInput, read_input, response_fields, translated
+from gateway.openai.chat_completions import ChatCompletionRequest
+from gateway.openai.responses.items import InputItem, InputPart, MessageItem
 from gateway.openai.responses.request import ResponseRequest
 from router.messages import Failed, FailureCode
 from router.producer.errors import JobFailed
@@ -142,8 +144,52 @@ async def test_a_context_that_is_too_long_is_refused(gateway: Gateway, monkeypat
         assert (refused.value.param, refused.value.code) == (field, "context_length_exceeded")
 
 
+async def test_a_context_with_too_many_parts_is_refused(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_PARTS", 5)
+    await keep(gateway, 1)
+    await keep(gateway, 2, 1)
+    many = {**message("msg_1", "a"), "content": [{"type": "input_text", "text": "a"}] * 5}
+    conversation = await gateway.conversations.create(OWNER, {}, [many])
+    assert len((await read(gateway, previous_response_id=response_id(1))).items) == 3
+    for field, id in (("previous_response_id", response_id(2)), ("conversation", conversation.id)):
+        with pytest.raises(InvalidRequest, match="parts of items") as refused:
+            await read(gateway, **cast(dict[str, Any], {field: id}))
+        assert (refused.value.param, refused.value.code) == (field, "context_length_exceeded")
+
+
+async def test_a_repeated_reference_counts_each_time(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    await keep(gateway, 1)
+    question, answer = ({"id": item_id("msg", response_id(1), number)} for number in (0, 1))
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "MAX_CONTEXT_BYTES", 1000)
+        assert len((await read(gateway, [question, answer, question])).own) == 3
+        with pytest.raises(InvalidRequest, match="more than 1000 bytes") as refused:
+            await read(gateway, [question, answer] * 10)
+        assert refused.value.param == "input"
+    monkeypatch.setattr(module, "MAX_PARTS", 5)
+    with pytest.raises(InvalidRequest, match="parts of items") as refused:
+        await read(gateway, [question] * 10)
+    assert refused.value.param == "input"
+
+
+async def test_long_input_is_translated_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "INLINE_PARTS", 3)
+    body = ChatCompletionRequest.parse({"model": "m", "messages": [{"role": "user", "content": "a"}]})
+    threads: list[bool] = []
+
+    def translate() -> ChatCompletionRequest:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return body
+
+    part = InputPart(type="input_text", text="a")
+    for number in (2, 3):
+        item = MessageItem(role="user", content=[part] * number)
+        assert await translated([item], translate) is body
+    assert threads == [True, False]
+
+
 async def test_many_items_are_read_in_order(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "INLINE_ITEMS", 1)
+    monkeypatch.setattr(module, "INLINE_PARTS", 1)
     await keep(gateway, 1)
     assert texts((await read(gateway, previous_response_id=response_id(1))).items) == ["q1", "a1", "new"]
 

@@ -10,7 +10,7 @@ import pytest
 from openai.types.responses import Response
 
 from auth_billing.access.principal import Principal
-from gateway.http.response_input import INLINE_ITEMS
+from gateway.http.response_input import INLINE_PARTS
 from router.bus import Bus
 from router.messages import ChatPrompt, FailureCode, Outcome, TokenisationPrompt
 from router.transport.memory import MemoryTransport
@@ -76,12 +76,12 @@ async def test_a_response_is_stored_by_one_write_and_read_at_another_gateway(
 
 async def test_a_long_context_is_read_like_a_short_one(set_stage: SetStage) -> None:
     stage = await set_stage(say("end"))
-    items = [{"role": "user", "content": f"{number}"} for number in range(INLINE_ITEMS)]
+    items = [{"role": "user", "content": f"{number}"} for number in range(INLINE_PARTS)]
     first = (await respond(stage, items)).json()
     await respond(stage, "last", previous_response_id=first["id"])
     texts = [f"{message['content']}" for message in prompt(stage)]
     assert texts[-2:] == ["end", "last"]
-    assert len(texts) == INLINE_ITEMS + 2
+    assert len(texts) == INLINE_PARTS + 2
 
 
 async def test_a_response_continues_a_chain_of_stored_ones(set_stage: SetStage) -> None:
