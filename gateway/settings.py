@@ -127,6 +127,11 @@ class GatewaySettings(BaseSettings):
         "",
         description="Embedding model of new vector stores; empty: the only embedding model that is served.",
     )
+    rerank_model: str = Field(
+        "",
+        description="Model with the task `score` that ranks the passages of searches again, those of the chat too, "
+        "unless a request names another `ranker`; empty: none.",
+    )
     ocr_languages: str = Field(
         "",
         pattern=r"^([A-Za-z0-9_]{1,32}(\+[A-Za-z0-9_]{1,32}){0,7})?$",

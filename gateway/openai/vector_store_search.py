@@ -85,8 +85,10 @@ class HybridWeights(ApiModel):
 class RankingOptions(ApiModel):
     """How passages are ranked."""
 
-    ranker: Literal["none", "auto", "default-2024-11-15", "default_2024_08_21"] | None = None
-    """All of them are the same: no other model ranks again."""
+    ranker: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
+    """`auto` (default): the reranker of the installation, if it has one; `none` and OpenAI's names of rankers: the
+    fusion of words and vectors alone. As an extension, the name of a model as `/v1/models` lists it (`task`: `score`),
+    which ranks the first 50 passages again."""
     score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
     hybrid_search: HybridWeights | None = None
     only_if_relevant: bool | None = None
@@ -113,9 +115,9 @@ class VectorStoreSearch(RequestBody):
     """Only files whose attributes pass: `eq`, `ne`, `gt`, `gte`, `lt`, `lte`, `in` or `nin` of a `key` and a `value`,
     or `and` or `or` of `filters`."""
     ranking_options: RankingOptions | None = None
-    """`score_threshold` leaves out passages with lower scores; `hybrid_search` weighs vectors and words; every `ranker`
-    is their fusion, without another model; with `only_if_relevant`, an extension, nothing is returned where no passage
-    is relevant."""
+    """`score_threshold` leaves out passages with lower scores; `hybrid_search` weighs vectors and words; `ranker`
+    may name a model that ranks their first 50 passages again, an extension; with `only_if_relevant`, another one,
+    nothing is returned where no passage is relevant."""
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:

@@ -1,11 +1,10 @@
-"""Searches vector stores for a request: embeds its queries by one job for each embedding model, then searches."""
+"""Searches vector stores for a request, with the jobs that embed its queries and rank the found passages again."""
 
 from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,28 +12,17 @@ from auth_billing.access.principal import Principal
 from documents.content import Passage
 from documents.search.filters import Combination, Comparison, Filter
 from documents.search.index import Hit, Question, SearchQuery
-from gateway.admission.controller import AdmittedRequest
-from gateway.answers.collection import collect_vectors
 from gateway.http.gateway import Gateway
-from gateway.jobs.generation import Generation
-from gateway.jobs.job_builder import Origin, build_embedding_job
-from gateway.openai.embeddings import EmbeddingRequest
-from gateway.openai.token_estimate import estimated_tokens
 from gateway.openai.vector_store_search import ComparisonFilter, HybridWeights, RankingOptions, SearchFilter
-from gateway.vector_stores.embedder import SPECIAL_TOKENS, served_embedder
-from router.messages import Job, UsagePart
+from gateway.vector_stores.query_jobs import Submit, chosen_reranker, embedded_queries, relevance_scores
+from router.messages import UsagePart
 from stored_objects.vector_stores.audit_actions import searched
 from stored_objects.vector_stores.records import VectorStore
 
 ANSWER_RESULTS = 8
 """Passages of a search for an answer whose request sets no number."""
-CUT_SHARE = 0.9
-"""Most of a query that is kept by each cut as long as it is too long for the embedding model."""
-TOKEN_CHARACTERS = 16
-"""Characters of a query for each token that the embedding model reads, beyond which they are not counted."""
-
-Submit = Callable[[AdmittedRequest, Sequence[Job]], AbstractAsyncContextManager[Generation]]
-"""Submits the jobs of the request that searches, as `JobSubmission.submit` does."""
+RERANKED = 50
+"""Passages that a reranker compares with the queries."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +81,10 @@ class SearchHit:
         """Return the hit with another text of its passage."""
         return replace(self, hit=replace(self.hit, passage=passage))
 
+    def with_score(self, score: float) -> SearchHit:
+        """Return the hit with another score."""
+        return replace(self, hit=replace(self.hit, score=score))
+
 
 async def search_stores(
     gateway: Gateway,
@@ -103,25 +95,29 @@ async def search_stores(
     *,
     address: str,
 ) -> tuple[list[SearchHit], list[UsagePart]]:
-    """Return the passages of several vector stores that fit best, and what embedding the queries has used.
+    """Return the passages of several vector stores that fit best, and what the jobs of the search have used.
 
-    The passages of one vector store are ranked by words and vectors; those of several are merged by place. The search
-    is recorded in the audit log of an organisation that wants that. `address`: the client's network address.
+    The passages of one vector store are ranked by words and vectors; those of several are merged by place. A reranker
+    then ranks the first of them again. The search is recorded in the audit log of an organisation that wants that.
+    `address`: the client's network address.
 
     Raises:
-        ModelNotFound, ModelUnavailable: An embedding model is not served, or the caller may not use it.
+        ModelNotFound, ModelUnavailable: An embedding model or the reranker is not served, or the caller may not use it.
+        InvalidRequest: The reranker does not score pairs of texts.
         IndexNotReady, StoreUnavailable: A vector store can't be searched, or the search not recorded now.
-        GenerationError, AccountError, PublishError, Overloaded: As for a request of embeddings.
+        GenerationError, AccountError, PublishError, Overloaded: As for a request of embeddings or scores.
     """
+    reranker = chosen_reranker(gateway, caller, queries.ranking)
     vectors: dict[str, list[bytes]] = {}
     parts: list[UsagePart] = []
     weights = queries.ranking.hybrid_search or HybridWeights(embedding_weight=1.0, text_weight=1.0)
     if weights.embedding_weight:
         await asyncio.gather(*map(gateway.searches.prepare, stores))  # before anything is billed
         for embedder in dict.fromkeys(each.embedder for each in stores):
-            vectors[embedder], part = await _embedded(gateway, caller, embedder, queries.texts, submit)
+            vectors[embedder], part = await embedded_queries(gateway, caller, embedder, queries.texts, submit)
             parts.append(part)
-    threshold = queries.ranking.score_threshold
+    threshold = queries.ranking.score_threshold or 0.0
+    limit = queries.limit if reranker is None else max(queries.limit, RERANKED)
 
     async def search(store: VectorStore) -> list[SearchHit]:
         of_store: Sequence[bytes | None] = vectors.get(store.embedder) or [None] * len(queries.texts)
@@ -131,9 +127,9 @@ async def search_stores(
         ]
         query = SearchQuery(
             questions,
-            queries.limit,
+            limit,
             None if queries.filter is None else to_filter(queries.filter),
-            threshold or 0.0,
+            threshold if reranker is None else 0.0,
             weights.embedding_weight,
             weights.text_weight,
             requires_relevance=queries.requires_relevance,
@@ -142,7 +138,12 @@ async def search_stores(
         return [SearchHit(store.id, each.file.key.rpartition("/")[2], each) for each in hits]
 
     found = await asyncio.gather(*(search(each) for each in stores))
-    best = _merged(found)[: queries.limit]
+    best = _merged(found)[:limit]
+    if reranker is not None and best:
+        passages = [each.hit.passage for each in best]
+        scores, part = await relevance_scores(gateway, caller, reranker, queries.texts, passages, submit=submit)
+        parts.append(part)
+        best = _ranked_again(best, scores, threshold)[: queries.limit]
     accesses = [
         searched(store, [(each.file, each.hit.file.name) for each in best if each.store == store.id])
         for store in stores
@@ -167,23 +168,7 @@ def _merged(found: Sequence[Sequence[SearchHit]]) -> list[SearchHit]:
     return list(best.values())
 
 
-async def _embedded(
-    gateway: Gateway, caller: Principal, embedder: str, texts: Sequence[str], submit: Submit
-) -> tuple[list[bytes], UsagePart]:
-    model = served_embedder(gateway, caller, embedder)
-    longest = model.max_model_len - SPECIAL_TOKENS
-    readable = await asyncio.to_thread(lambda: [cut_query(each, longest) for each in texts])
-    body = EmbeddingRequest.parse({"model": model.name, "input": readable})
-    admitted = await gateway.admission.admit_embeddings(caller, body)
-    job = build_embedding_job(body, admitted, Origin.of(gateway.settings))
-    async with submit(admitted, [job]) as generation:
-        vectors = await collect_vectors(generation)
-    return vectors, UsagePart(model=model.name, usage=generation.usage)
-
-
-def cut_query(text: str, tokens: int) -> str:
-    """Return the beginning of a query that has at most about `tokens` tokens; a long one takes milliseconds."""
-    text = text[: tokens * TOKEN_CHARACTERS]
-    while len(text) > 1 and (count := estimated_tokens(text)) > tokens:
-        text = text[: max(1, int(len(text) * min(CUT_SHARE, tokens / count)))]
-    return text
+def _ranked_again(hits: Sequence[SearchHit], scores: Sequence[float], threshold: float) -> list[SearchHit]:
+    """Return the hits whose new scores reach the threshold, the highest first."""
+    scored = [each.with_score(score) for each, score in zip(hits, scores, strict=True) if score >= threshold]
+    return sorted(scored, key=lambda each: -each.hit.score)

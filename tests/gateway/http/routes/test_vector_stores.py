@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 import httpx
@@ -11,12 +13,15 @@ import pytest
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import PROJECT_SCOPES, Scope
 from gateway.http.routes import vector_store_files
-from router.messages import ServiceClass
+from router.bus import Bus
+from router.messages import ScorePrompt, ServiceClass, Task
+from router.transport.memory import MemoryTransport
 from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.vector_stores.access import ORGANISATION, StoreScope
 from stored_objects.vector_stores.passages import BLOCK_PASSAGES
 from stored_objects.vector_stores.records import VectorStore
 from stored_objects.vector_stores.searches import IndexNotReady
+from tests.fakes.scripted_worker import ScriptedWorker, score
 from tests.gateway.conftest import OTHER_KEY, SetStage, eventually
 from tests.gateway.http.routes.test_files import error_of
 from tests.gateway.vector_stores.library import CATS, DOGS, EMBEDDER, RENT, TOKENS_OF_A_TEXT, Library, library
@@ -344,3 +349,68 @@ async def test_attaching_and_searching_need_the_scope_of_embeddings(shelf: Libra
         assert (response.status_code, response.json()["error"]["code"]) == (403, "missing_scope")
     listed: httpx.Response = await shelf.client.get("/v1/vector_stores", headers=headers)
     assert [each["id"] for each in listed.json()["data"]] == [store["id"]]
+
+
+RERANKER = "org/reranker"
+
+
+@asynccontextmanager
+async def reranker(shelf: Library) -> AsyncIterator[ScriptedWorker]:
+    """A worker beside the embedder whose scores are higher for longer texts."""
+    async with AsyncExitStack() as stack:
+        bus = Bus(MemoryTransport(shelf.stage.broker, "worker-3"))
+        await bus.start()
+        stack.push_async_callback(bus.close)
+        worker = ScriptedWorker(bus, RERANKER, score, "worker-3", task=Task.SCORE)
+        await stack.enter_async_context(worker.running())
+        await eventually(lambda: shelf.stage.gateway.models.find(RERANKER) is not None)
+        yield worker
+
+
+async def test_a_named_reranker_ranks_the_found_passages_again_and_is_billed(shelf: Library) -> None:
+    store = await shelf.create(b"A dog and a dog.\n", b"# Kennels\n\nMuch longer text about one dog.\n", RENT)
+    async with reranker(shelf) as worker:
+        receipts = len(shelf.stage.receipts)
+        plain = await shelf.search(store["id"], "dog", max_num_results=2)
+        assert [each["filename"] for each in plain] == ["0.md", "1.md"]
+        found = await shelf.search(store["id"], "dog", max_num_results=2, ranking_options={"ranker": RERANKER})
+        (job,) = worker.jobs
+        assert isinstance(job.prompt, ScorePrompt)
+        assert set(job.prompt.contexts) == {"dog"}
+        longest_first = sorted(map(str, job.prompt.candidates), key=len, reverse=True)
+        assert longest_first[-1] == "A dog and a dog."
+        assert [each["content"][0]["text"] in text for each, text in zip(found, longest_first, strict=False)] == [
+            True
+        ] * 2
+        assert [each["score"] for each in found] == pytest.approx(
+            [1 / (1 + math.exp(-len(text) / 10)) for text in longest_first[:2]]
+        )
+        await eventually(lambda: len(shelf.stage.receipts) == receipts + 3)
+        tokens = [TOKENS_OF_A_TEXT, TOKENS_OF_A_TEXT, 3 * len(job.prompt.candidates)]
+        assert sorted(each.usage.prompt_tokens for each in shelf.stage.receipts[receipts:]) == sorted(tokens)
+        threshold = {"ranker": RERANKER, "score_threshold": 0.99}
+        above = await shelf.search(store["id"], "dog", ranking_options=threshold)
+        assert {each["filename"] for each in above} == {"1.md", "2.md"}
+
+
+async def test_the_reranker_of_the_setting_is_used_unless_a_request_names_another_ranker() -> None:
+    async with library(rerank_model=RERANKER) as shelf, reranker(shelf) as worker:
+        store = await shelf.create(DOGS, CATS)
+        await shelf.search(store["id"], "dog")
+        await shelf.search(store["id"], "dog", ranking_options={"ranker": "auto"})
+        assert len(worker.jobs) == 2
+        await shelf.search(store["id"], "dog", ranking_options={"ranker": "none"})
+        await shelf.search(store["id"], "dog", ranking_options={"ranker": "default-2024-11-15"})
+        nothing = {"hybrid_search": weights(0.0, 1.0)}
+        assert await shelf.search(store["id"], "submarine", ranking_options=nothing) == []
+        assert len(worker.jobs) == 2
+
+
+@pytest.mark.parametrize(("ranker", "status"), [("no/such", 404), (EMBEDDER, 400)])
+async def test_a_reranker_that_does_not_score_costs_nothing(shelf: Library, ranker: str, status: int) -> None:
+    store = await shelf.create(DOGS)
+    embedded = len(shelf.worker.jobs)
+    body = {"query": "dog", "ranking_options": {"ranker": ranker}}
+    refused = await shelf.post(f"/{store['id']}/search", body, status=status)
+    assert refused["error"]["param"] == "ranker"
+    assert len(shelf.worker.jobs) == embedded

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.openai.token_estimate import estimated_tokens
-from gateway.vector_stores import search
-from gateway.vector_stores.search import TOKEN_CHARACTERS, cut_query
+from gateway.vector_stores import query_jobs
+from gateway.vector_stores.query_jobs import TOKEN_CHARACTERS, cut_query
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def test_a_long_query_is_cut_in_few_steps(monkeypatch: pytest.MonkeyPatch, text:
         counted.append(len(part))
         return estimated_tokens(part)
 
-    monkeypatch.setattr(search, "estimated_tokens", count)
+    monkeypatch.setattr(query_jobs, "estimated_tokens", count)
     cut = cut_query(text, 512)
     assert text.startswith(cut)
     assert 1 <= estimated_tokens(cut) <= 512
