@@ -236,7 +236,7 @@ async def test_an_allowed_tool_stays_the_only_one_after_a_search() -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_repeated_request_is_searched_and_billed_once(*, streamed: bool) -> None:
-    async with library(in_turn(SEARCH, ANSWER)) as shelf:
+    async with library(in_turn(SEARCH, ANSWER), ping_interval=60.0) as shelf:
         store = await shelf.create(DOGS)
         await eventually(lambda: len(shelf.stage.receipts) == 1)
         shelf.client.headers["idempotency-key"] = "once"
