@@ -71,7 +71,7 @@ class BackgroundReader:
                 yield _encoded(events.break_off(), after) + _encoded(events.end(final), after) + DONE.encode()
                 return
             if run is None:
-                await self._background.polls.wait()
+                await self._background.polls.wait(self._owner.organisation)
             elif not groups:
                 await run.changes.wait(version, CHANGE_TIMEOUT)
 
