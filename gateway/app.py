@@ -76,8 +76,9 @@ from gateway.metrics import GatewayMetrics
 from gateway.moderation.moderation import Moderation
 from gateway.moderation.rules import read_rules
 from gateway.settings import GatewaySettings
+from gateway.vector_stores.answer_erasures import AnswerErasures
 from gateway.vector_stores.file_import import ImportContext
-from gateway.vector_stores.runner import ImportRunner
+from gateway.vector_stores.runner import COMPLETION_DELAY, ImportRunner
 from router import control_targets
 from router.bus import Bus, TypedSubscription
 from router.errors import BrokerUnavailable
@@ -229,7 +230,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         documents=services.documents,
         vector_stores=services.vector_stores,
         searches=services.searches,
-        imports=VectorStoreImports(services.vector_stores),
+        imports=VectorStoreImports(services.vector_stores, completion_delay=COMPLETION_DELAY),
         completion_storage=CompletionStorage(services.documents.completions),
         responses=StoredResponses(services.documents.responses),
         conversations=Conversations(services.documents.conversations),
@@ -267,7 +268,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         # Until every worker has sent a heartbeat, their models would be unknown: to requests (404) and to takeovers.
         await asyncio.sleep(gateway.settings.registry_warmup)
         tasks.append(asyncio.create_task(_supervise(gateway, gateway.background.run())))
-        batches, imports = RunContext(gateway, app, runner), ImportContext(gateway, app, parser, runner)
+        batches = RunContext(gateway, app, runner)
+        imports = ImportContext(gateway, app, parser, AnswerErasures(gateway.idempotent), runner)
         runners.append(asyncio.create_task(_supervise(gateway, BatchRunner(batches).run())))
         runners.append(asyncio.create_task(_supervise(gateway, ImportRunner(imports).run())))
         yield

@@ -33,7 +33,9 @@ class LeasedWorkRunner(ABC, Generic[Work]):
 
     def __init__(self, arrived: asyncio.Event, places: int) -> None:
         self._arrived = arrived
-        """Set when there may be work to claim."""
+        """Set when there may be new work to claim."""
+        self._freed = asyncio.Event()
+        """Set when there is a free place."""
         self._places = places
         self._running: dict[asyncio.Task[None], Work] = {}
         self._served: set[str] = set()
@@ -43,19 +45,23 @@ class LeasedWorkRunner(ABC, Generic[Work]):
         """Claim and run work until cancelled; then cancel what runs, which gives its leases back."""
         try:
             while True:
-                self._arrived.clear()
+                if self._arrived.is_set():
+                    self._arrived.clear()
+                    self._look_again()
+                self._freed.clear()
                 with suppress(StoreUnavailable):
                     while len(self._running) < self._places and (work := await self._next()) is not None:
                         task = asyncio.create_task(self._perform_safely(work))
                         self._running[task] = work
                         task.add_done_callback(self._ended)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(CLAIM_INTERVAL):
-                        await self._arrived.wait()
+                await _any_set(self._arrived, self._freed, seconds=CLAIM_INTERVAL)
         finally:
             for task in self._running:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _look_again(self) -> None:
+        """Forget what is known of waiting work, because new work has arrived; a subclass may know some."""
 
     @abstractmethod
     async def _claim(self, passed_over: Collection[str]) -> Work | None:
@@ -96,4 +102,14 @@ class LeasedWorkRunner(ABC, Generic[Work]):
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._running[task]
-        self._arrived.set()  # there is a free place
+        self._freed.set()
+
+
+async def _any_set(*events: asyncio.Event, seconds: float) -> None:
+    """Wait until one of the events is set, for at most some seconds."""
+    waits = [asyncio.ensure_future(each.wait()) for each in events]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()

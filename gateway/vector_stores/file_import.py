@@ -29,6 +29,7 @@ from documents.search.vectors import pack_vectors
 from gateway.errors import GatewayError
 from gateway.http.gateway import Gateway
 from gateway.openai.token_estimate import estimated_tokens
+from gateway.vector_stores.answer_erasures import AnswerErasures
 from gateway.vector_stores.passage_embedding import EmbeddingBusy, EmbeddingRefused, embed, keyed_requests
 from stored_objects.errors import BlobCorrupt, BlobNotFound, BlobsUnavailable, StorageQuotaExceeded
 from stored_objects.vector_stores.imports import ImportLost, PassagesBusy
@@ -71,6 +72,7 @@ class ImportContext:
     app: ASGIApp
     """The gateway's application, to which embeddings are requested."""
     parser: DocumentParser
+    erasures: AnswerErasures
     runner: str
     """Id of this process in the leases of files."""
     renewal_interval: float = RENEWAL_INTERVAL
@@ -85,6 +87,8 @@ class FileImport:
         self._imports = context.gateway.imports
         self._file = file
         self._set: PassageSet | None = None
+        self._erasures: list[asyncio.Task[None]] = []
+        """Erasures of the vectors of stored blocks from answers, which run while the import goes on."""
 
     async def run(self) -> None:
         """Import the file to its end, or give it back, so that a gateway goes on later."""
@@ -109,7 +113,7 @@ class FileImport:
             await self._put_back(0.0)
             raise
         finally:
-            await _cancel(renewing, working)
+            await _cancel(renewing, working, *self._erasures)
 
     async def _import(self) -> None:
         try:
@@ -141,6 +145,7 @@ class FileImport:
             await self._build(self._set, passages, principal, store.embedder)
         await self._imports.complete(self._file, " ".join(document.warnings))
         self._gateway.metrics.imported_files.labels("completed").inc()
+        await asyncio.gather(*self._erasures)
 
     async def _principal(self) -> Principal:
         """Return the rights of the API key or person that added the file, for requests that no client waits for."""
@@ -206,7 +211,7 @@ class FileImport:
         blocks = [passages[start : start + BLOCK_PASSAGES] for start in range(0, len(passages), BLOCK_PASSAGES)]
         first = await self._imports.written(built)
         if first:  # a killed gateway may have stored the last block only
-            await self._drop_answers(built, first - 1, principal)
+            self._drop_answers(built, first - 1, principal)
         running: list[asyncio.Task[bytes]] = []
         try:
             for number in range(first, len(blocks)):
@@ -215,7 +220,7 @@ class FileImport:
                     running.append(asyncio.create_task(work))
                 vectors = await running.pop(0)
                 await self._imports.add(built, PassageBlock(built.id, number, blocks[number], vectors))
-                await self._drop_answers(built, number, principal)
+                self._drop_answers(built, number, principal)
         except EmbeddingRefused as error:
             raise _Failed("server_error", str(error)) from error
         finally:
@@ -227,9 +232,10 @@ class FileImport:
         vectors = await embed(self._context.app, principal, embedder, texts, key)
         return pack_vectors([array("f", each) for each in vectors])
 
-    async def _drop_answers(self, built: PassageSet, number: int, principal: Principal) -> None:
+    def _drop_answers(self, built: PassageSet, number: int, principal: Principal) -> None:
         """Erase the vectors of a stored block from the answer to its request, which would be kept for a day."""
-        await self._gateway.idempotent.drop_answers(keyed_requests(principal, _key(built, number)))
+        erasing = self._context.erasures.erase(keyed_requests(principal, _key(built, number)))
+        self._erasures.append(asyncio.create_task(erasing))
 
     async def _renew(self) -> None:
         while True:

@@ -6,6 +6,7 @@ passage_blocks  {_id: "set/00000000", set, organisation, passages: MessagePack, 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -30,11 +31,12 @@ class MongoPassages:
 
     async def keep(self, new: PassageSet, reference: str) -> PassageSet | None:
         """Add a reference to a set in MongoDB, inserting the set first if need be; `None`: it is being erased."""
-        first = to_document(new, state=new.state.value, references=[reference], kept=1)
-        if not await self._sets.insert_if_absent(first):
-            absent = {"_id": new.id, **_KEPT, "references": {"$ne": reference}}
-            change = {"$push": {"references": reference}, "$inc": {"kept": 1}}
-            await self._sets.update_matching(absent, change)
+        first = replace(new, references=[reference], kept=1)
+        if await self._sets.insert_if_absent(to_document(first, state=first.state.value)):
+            return first
+        absent = {"_id": new.id, **_KEPT, "references": {"$ne": reference}}
+        change = {"$push": {"references": reference}, "$inc": {"kept": 1}}
+        await self._sets.update_matching(absent, change)
         return await self._sets.find_record(_set, {"_id": new.id, "references": reference, **_KEPT})
 
     async def claim(self, id: str, runner: str, now: float, lease: float) -> bool:
@@ -57,7 +59,8 @@ class MongoPassages:
             "vectors": block.vectors,
         }
         is_new = await self._blocks.insert_if_absent(document)
-        if await self._sets.find_one({"_id": block.set, "state": SetState.BUILDING.value}, {"_id": 1}) is not None:
+        found = await self._sets.find_one({"_id": block.set}, {"state": 1})
+        if found is not None and found["state"] == SetState.BUILDING.value:
             return True
         if is_new:  # an erasure of the set may have been before it
             await self._blocks.delete_one({"_id": document["_id"]})

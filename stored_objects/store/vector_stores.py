@@ -7,9 +7,9 @@ vector_store_batches  {_id: id, vector_store, organisation, project, created, ca
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pymongo import ReturnDocument
 
@@ -42,6 +42,10 @@ _ENDED = {"$in": [each.value for each in FileState if not each.needs_passages]}
 _KEPT = frozenset({"_id", "size", "revision", "change", "additions", "claims"})
 """Fields of a file that stay as they are when it is added again."""
 _LIVE = {"state": {"$ne": FileState.DELETED.value}}
+_HELD = ("state", "runner", "claims")
+"""Fields by which a process finds whether it holds a file."""
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class MongoVectorStores:
@@ -217,18 +221,26 @@ class MongoVectorStores:
         query = {"_id": file.id, "passages": file.passages, "additions": file.additions, "state": _ENDED}
         return await self._files.update_matching(query, {"$set": {"passages": "", "size": 0}})
 
-    async def claim(
-        self, runner: str, now: float, lease: float, passed_over: Collection[str] = ()
-    ) -> VectorStoreFile | None:
-        """Give one file in progress without a live lease to `runner` in MongoDB, the oldest first, and return it."""
+    async def waiting(self, now: float, limit: int, passed_over: Collection[str] = ()) -> list[VectorStoreFile]:
+        """Read up to `limit` files in progress without a live lease from MongoDB, the oldest first."""
         others = {"organisation": {"$nin": list(passed_over)}} if passed_over else {}
-        found = await self._files.find_one_and_update(
-            {"state": FileState.IN_PROGRESS.value, "lease": {"$lte": now}, **others},
-            {"$set": {"runner": runner, "lease": lease}, "$inc": {"claims": 1}},
-            sort=[("created", 1)],
-            return_document=ReturnDocument.AFTER,
-        )
-        return None if found is None else _file(found)
+        query = {"state": FileState.IN_PROGRESS.value, "lease": {"$lte": now}, **others}
+        found = await self._files.find(query).sort([("created", 1)]).limit(limit).to_list(limit)
+        return [_file(each) for each in found]
+
+    async def claim(self, file: VectorStoreFile, runner: str, now: float, lease: float) -> VectorStoreFile | None:
+        """Give a file that has not changed since it was read, and that no process holds, to `runner` in MongoDB."""
+        as_read = {name: getattr(file, name) for name in ("claims", "additions", "revision")}
+        query = {"_id": file.id, "state": FileState.IN_PROGRESS.value, "lease": {"$lte": now}, **as_read}
+        change = {"$set": {"runner": runner, "lease": lease}, "$inc": {"claims": 1}}
+        if not await self._files.update_matching(query, change):
+            return None
+        return replace(file, runner=runner, lease=lease, claims=file.claims + 1)
+
+    async def is_held(self, file: VectorStoreFile) -> bool:
+        """Read from MongoDB whether `file.runner` holds the lease of a file in progress."""
+        found = await self._files.find_one({"_id": file.id}, dict.fromkeys(_HELD, 1))
+        return found is not None and all(found[name] == value for name, value in _held(file).items())
 
     async def renew(self, file: VectorStoreFile, lease: float) -> bool:
         """Set the end of the lease of `file.runner` in MongoDB; return false if it does not hold it any more."""
@@ -238,10 +250,21 @@ class MongoVectorStores:
         """Store id and size of the passages of a file that `file.runner` holds in MongoDB; return false for another."""
         return await self._files.update_matching(_held(file), {"$set": {"passages": passages, "size": size}})
 
-    async def complete(self, file: VectorStoreFile, warning: str = "") -> bool:
-        """Complete a file that `file.runner` holds in MongoDB, unnumbered; return false for any other."""
+    async def complete(self, files: Sequence[VectorStoreFile], warning: str = "") -> list[bool]:
+        """Complete files in MongoDB, unnumbered; return for each whether it is completed by the process that held it.
+
+        Those with the same number of claims take one update.
+        """
         done = {"state": FileState.COMPLETED.value, "failure": None, "warning": warning, "change": UNNUMBERED}
-        return await self._files.update_matching(_held(file), {"$set": done, "$inc": {"revision": 1}})
+        updated = 0
+        for group in _groups(files, lambda each: (each.runner, each.claims)).values():
+            query = {**_held(group[0]), "_id": {"$in": [each.id for each in group]}}
+            updated += (await self._files.update_many(query, {"$set": done, "$inc": {"revision": 1}})).matched_count
+        if updated == len(files):
+            return [True] * updated
+        found = await self._files.find({"_id": {"$in": [each.id for each in files]}}).to_list(len(files))
+        completed = {(each["_id"], each["runner"], each["claims"]) for each in found if each["state"] == done["state"]}
+        return [(each.id, each.runner, each.claims) in completed for each in files]
 
     async def fail(self, file: VectorStoreFile, failure: ImportFailure) -> bool:
         """Fail a file that `file.runner` holds in MongoDB; return false for any other."""
@@ -258,14 +281,17 @@ class MongoVectorStores:
         found = self._files.find({"change": UNNUMBERED}).limit(limit)
         return [_file(each) for each in await found.to_list(limit)]
 
-    async def number(self, file: VectorStoreFile) -> None:
-        """Take the vector store's next number in MongoDB, then give it to the file's change if it still has none."""
-        store = await self._stores.find_one_and_update(
-            {"_id": file.vector_store}, {"$inc": {"change": 1}}, return_document=ReturnDocument.AFTER
-        )
-        if store is not None:
-            query = {"_id": file.id, "revision": file.revision, "change": UNNUMBERED}
-            await self._files.update_matching(query, {"$set": {"change": store["change"]}})
+    async def number(self, files: Sequence[VectorStoreFile]) -> None:
+        """Take the next number of each vector store in MongoDB, then give it to its files' changes that have none."""
+        for vector_store, changed in _groups(files, lambda each: each.vector_store).items():
+            store = await self._stores.find_one_and_update(
+                {"_id": vector_store}, {"$inc": {"change": 1}}, return_document=ReturnDocument.AFTER
+            )
+            if store is None:
+                continue
+            for revision, alike in _groups(changed, lambda each: each.revision).items():
+                query = {"_id": {"$in": [each.id for each in alike]}, "revision": revision, "change": UNNUMBERED}
+                await self._files.update_many(query, {"$set": {"change": store["change"]}})
 
     async def unreleased(self, limit: int) -> list[VectorStoreFile]:
         """Read up to `limit` tombstones, failed and cancelled files that name passages from MongoDB."""
@@ -313,6 +339,15 @@ class MongoVectorStores:
 
 def _held(file: VectorStoreFile) -> dict[str, Any]:
     return {"_id": file.id, "state": FileState.IN_PROGRESS.value, "runner": file.runner, "claims": file.claims}
+
+
+def _groups(
+    files: Sequence[VectorStoreFile], key: Callable[[VectorStoreFile], Key]
+) -> dict[Key, list[VectorStoreFile]]:
+    found: dict[Key, list[VectorStoreFile]] = {}
+    for each in files:
+        found.setdefault(key(each), []).append(each)
+    return found
 
 
 async def _page(collection: MongoCollection, query: dict[str, Any], page: PageQuery) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 The steps of an import, each of which another process repeats without harm if this one dies:
 
-    file = await imports.claim(runner)              # then `renew` it at intervals
+    files = await imports.waiting(limit)
+    file = await imports.claim(files[0], runner)    # then `renew` it at intervals
     passages = await imports.begin(file, id, size)  # reads and cuts the file; `id` by `passage_set_id`
     if not passages.is_ready:
         start = await imports.written(passages)     # blocks that an earlier try has embedded
@@ -15,9 +16,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
 
 from stored_objects.errors import StoredObjectError
+from stored_objects.vector_stores.completions import Completions
 from stored_objects.vector_stores.passages import PassageBlock, PassageSet
 from stored_objects.vector_stores.records import FileState, ImportFailure, VectorStoreFile
 from stored_objects.vector_stores.vector_stores import VectorStores
@@ -42,17 +43,25 @@ class VectorStoreImports:
     Methods raise `StoreUnavailable` if the store does not answer, and `ImportLost`.
     """
 
-    def __init__(self, stores: VectorStores, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, stores: VectorStores, *, clock: Callable[[], float] = time.time, completion_delay: float = 0.0
+    ) -> None:
+        """`completion_delay`: seconds that an import waits at its end for others, which are completed with it."""
         self.stores = stores
         self._clock = clock
+        self._completions = Completions(stores.records, completion_delay)
 
-    async def claim(self, runner: str, passed_over: Collection[str] = ()) -> VectorStoreFile | None:
-        """Give the process `runner` one file to import for `LEASE` seconds, not of the organisations `passed_over`.
+    async def waiting(self, limit: int, passed_over: Collection[str] = ()) -> list[VectorStoreFile]:
+        """Return up to `limit` files that no process imports, the oldest first, not of organisations `passed_over`."""
+        return await self.stores.records.waiting(self._clock(), limit, passed_over)
 
-        `None`: there is none.
+    async def claim(self, file: VectorStoreFile, runner: str) -> VectorStoreFile | None:
+        """Give the process `runner` a file of `waiting` to import for `LEASE` seconds, and return it.
+
+        `None`: another process was faster, or the file has changed.
         """
         now = self._clock()
-        return await self.stores.records.claim(runner, now, now + LEASE, passed_over)
+        return await self.stores.records.claim(file, runner, now, now + LEASE)
 
     async def renew(self, file: VectorStoreFile, passages: PassageSet | None = None) -> None:
         """Extend the lease on a file, and on the set of its passages once it is known, to `LEASE` seconds from now."""
@@ -83,12 +92,14 @@ class VectorStoreImports:
             await quota.release(file.owner, reserved)
             raise ImportLost("another process imports the file, or it was cancelled or deleted")
         await quota.release(file.owner, max(file.size - size, 0))
-        now = self._clock()
-        kept = await passages.keep(PassageSet(id, file.organisation, now), file.reference)
-        if not await records.renew(file, now + LEASE):
+        now, builder = self._clock(), _builder(file)
+        new = PassageSet(id, file.organisation, now, runner=builder, lease=now + LEASE)
+        kept = await passages.keep(new, file.reference)
+        if not await records.is_held(file):
             await passages.release(id, file.reference)
             raise ImportLost("the file was cancelled or deleted while its import began")
-        if kept is None or not (kept.is_ready or await passages.claim(id, _builder(file), now, now + LEASE)):
+        is_held = kept is not None and (kept.created, kept.runner) == (new.created, builder)
+        if kept is None or not (kept.is_ready or is_held or await passages.claim(id, builder, now, now + LEASE)):
             await self.put_back(file, RETRY_TIME)
             raise PassagesBusy("another import builds the passages of the same content, or they are being erased")
         return kept
@@ -109,9 +120,8 @@ class VectorStoreImports:
 
     async def complete(self, file: VectorStoreFile, warning: str = "") -> None:
         """Complete the import of a file whose passages are ready: from now on searches find them."""
-        if not await self.stores.records.complete(file, warning):
+        if not await self._completions.complete(file, warning):
             raise ImportLost("another process imports the file, or it was cancelled or deleted")
-        await self.stores.records.number(replace(file, revision=file.revision + 1))
 
     async def fail(self, file: VectorStoreFile, failure: ImportFailure) -> None:
         """End the import of a file with the reason for which it failed, and give back what it took."""

@@ -136,13 +136,22 @@ class VectorStoreStore(Protocol):
         """Remove id and size of the passages from a file that does not need them; return false if it names others."""
         ...
 
-    async def claim(
-        self, runner: str, now: float, lease: float, passed_over: Collection[str] = ()
-    ) -> VectorStoreFile | None:
-        """Give one file in progress without a live lease to `runner` until the time `lease`, the oldest first.
+    async def waiting(self, now: float, limit: int, passed_over: Collection[str] = ()) -> list[VectorStoreFile]:
+        """Return up to `limit` files in progress without a live lease, the oldest first.
 
-        Return it; `None` if there is none but of the organisations `passed_over`.
+        Those of the organisations `passed_over` are left out.
         """
+        ...
+
+    async def claim(self, file: VectorStoreFile, runner: str, now: float, lease: float) -> VectorStoreFile | None:
+        """Give a file in progress without a live lease, as it was read, to `runner` until the time `lease`.
+
+        Return it; `None`, without a change, if another process holds it or it has changed since it was read.
+        """
+        ...
+
+    async def is_held(self, file: VectorStoreFile) -> bool:
+        """Return whether `file.runner` holds the lease of the file, which is in progress."""
         ...
 
     async def renew(self, file: VectorStoreFile, lease: float) -> bool:
@@ -159,8 +168,11 @@ class VectorStoreStore(Protocol):
         """
         ...
 
-    async def complete(self, file: VectorStoreFile, warning: str = "") -> bool:
-        """Complete, unnumbered, a file in progress whose lease `file.runner` holds; return false for any other."""
+    async def complete(self, files: Sequence[VectorStoreFile], warning: str = "") -> list[bool]:
+        """Complete, unnumbered, files in progress whose leases their `runner` holds, also those it has completed.
+
+        Return for each, in order, whether it is completed; false for any other.
+        """
         ...
 
     async def fail(self, file: VectorStoreFile, failure: ImportFailure) -> bool:
@@ -175,8 +187,11 @@ class VectorStoreStore(Protocol):
         """Return up to `limit` files and tombstones of all vector stores whose last change has no number."""
         ...
 
-    async def number(self, file: VectorStoreFile) -> None:
-        """Give the last change of a file its vector store's next number, unless it has another revision meanwhile."""
+    async def number(self, files: Sequence[VectorStoreFile]) -> None:
+        """Give the last change of each file its vector store's next number, unless it has another revision meanwhile.
+
+        Files of one vector store get the same number.
+        """
         ...
 
     async def unreleased(self, limit: int) -> list[VectorStoreFile]:

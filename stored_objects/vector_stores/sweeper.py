@@ -50,8 +50,7 @@ class VectorStoreSweeper:
             await self._stores.delete(store)
         for file in await records.expired_files(now, BATCH):
             await self._stores.erase(file)
-        for file in await records.unnumbered(BATCH):
-            await records.number(file)
+        await records.number(await records.unnumbered(BATCH))
         for file in await records.unreleased(BATCH):
             await self._stores.release(file)
         while await self._stores.passages.erase_unkept(BATCH) == BATCH:

@@ -333,7 +333,7 @@ class VectorStores:
             await self.quota.reserve(store.owner, reserved)
             if await self.records.set_attributes(found, attributes):
                 await self.quota.release(store.owner, max(found.record_size - changed.record_size, 0))
-                await self.records.number(changed)
+                await self.records.number([changed])
                 return changed
             await self.quota.release(store.owner, reserved)  # another call has changed or deleted it meanwhile
 
@@ -356,7 +356,7 @@ class VectorStores:
             return
         await self.quota.release(before.owner, before.record_size)
         deleted = replace(before, state=FileState.DELETED, revision=before.revision + 1)
-        await self.records.number(deleted)
+        await self.records.number([deleted])
         await self.release(deleted)
 
     async def release(self, file: VectorStoreFile) -> None:

@@ -57,7 +57,8 @@ class ScriptedDocumentSearch:
     async def import_next(self, result: list[Passage] | ImportFailure | None = None) -> str:
         """Import the oldest file in progress, with this result or that of its name, and return its id."""
         imports = VectorStoreImports(self.stores)
-        file = await imports.claim("gateway-1")
+        (waiting,) = await imports.waiting(1)
+        file = await imports.claim(waiting, "gateway-1")
         assert file is not None
         result = result or self.by_name[file.name]
         if isinstance(result, ImportFailure):

@@ -169,15 +169,19 @@ class DictVectorStores:
         self.files[file.id] = replace(found, passages="", size=0)
         return True
 
-    async def claim(
-        self, runner: str, now: float, lease: float, passed_over: Collection[str] = ()
-    ) -> VectorStoreFile | None:
-        for found in sorted(self.files.values(), key=lambda each: each.created):
-            is_passed_over = found.organisation in passed_over
-            if found.state is FileState.IN_PROGRESS and found.lease <= now and not is_passed_over:
-                self.files[found.id] = replace(found, runner=runner, lease=lease, claims=found.claims + 1)
-                return self.files[found.id]
-        return None
+    async def waiting(self, now: float, limit: int, passed_over: Collection[str] = ()) -> list[VectorStoreFile]:
+        free = [each for each in self.files.values() if each.state is FileState.IN_PROGRESS and each.lease <= now]
+        found = [each for each in free if each.organisation not in passed_over]
+        return sorted(found, key=lambda each: each.created)[:limit]
+
+    async def claim(self, file: VectorStoreFile, runner: str, now: float, lease: float) -> VectorStoreFile | None:
+        if self.files.get(file.id) != file or file not in await self.waiting(now, len(self.files)):
+            return None
+        self.files[file.id] = replace(file, runner=runner, lease=lease, claims=file.claims + 1)
+        return self.files[file.id]
+
+    async def is_held(self, file: VectorStoreFile) -> bool:
+        return self._held(file) is not None
 
     async def renew(self, file: VectorStoreFile, lease: float) -> bool:
         return self._set_held(file, lease=lease)
@@ -185,11 +189,15 @@ class DictVectorStores:
     async def set_passages(self, file: VectorStoreFile, passages: str, size: int) -> bool:
         return self._set_held(file, passages=passages, size=size)
 
-    async def complete(self, file: VectorStoreFile, warning: str = "") -> bool:
-        held = self._held(file)
-        if held is not None:
+    async def complete(self, files: Sequence[VectorStoreFile], warning: str = "") -> list[bool]:
+        for held in filter(None, map(self._held, files)):
             self._change(held, state=FileState.COMPLETED, warning=warning)
-        return held is not None
+        found = [self.files.get(each.id) for each in files]
+        return [
+            stored is not None
+            and (stored.state, stored.runner, stored.claims) == (FileState.COMPLETED, each.runner, each.claims)
+            for stored, each in zip(found, files, strict=True)
+        ]
 
     async def fail(self, file: VectorStoreFile, failure: ImportFailure) -> bool:
         return self._set_held(file, state=FileState.FAILED, failure=failure)
@@ -200,14 +208,13 @@ class DictVectorStores:
     async def unnumbered(self, limit: int) -> list[VectorStoreFile]:
         return [each for each in self.files.values() if each.change == UNNUMBERED][:limit]
 
-    async def number(self, file: VectorStoreFile) -> None:
-        store = self.stores.get(file.vector_store)
-        if store is None:
-            return
-        self.stores[store.id] = replace(store, change=store.change + 1)
-        found = self.files.get(file.id)
-        if found is not None and (found.revision, found.change) == (file.revision, UNNUMBERED):
-            self.files[file.id] = replace(found, change=store.change + 1)
+    async def number(self, files: Sequence[VectorStoreFile]) -> None:
+        for store in [self.stores[id] for id in {each.vector_store for each in files} if id in self.stores]:
+            self.stores[store.id] = replace(store, change=store.change + 1)
+            for file in files:
+                found = self.files.get(file.id) if file.vector_store == store.id else None
+                if found is not None and (found.revision, found.change) == (file.revision, UNNUMBERED):
+                    self.files[file.id] = replace(found, change=store.change + 1)
 
     async def unreleased(self, limit: int) -> list[VectorStoreFile]:
         return [each for each in self.files.values() if each.passages and not each.state.needs_passages][:limit]

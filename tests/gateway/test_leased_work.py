@@ -23,7 +23,11 @@ class Runner(LeasedWorkRunner[VectorStoreFile]):
         self.waiting = list(range(count))
         self.begun: list[int] = []
         self.refusals = 0
+        self.looks = 0
         self._work = perform
+
+    def _look_again(self) -> None:
+        self.looks += 1
 
     async def _claim(self, passed_over: Collection[str]) -> VectorStoreFile | None:
         if self.refusals:
@@ -58,6 +62,27 @@ async def test_a_free_place_is_taken_at_once_and_the_end_cancels_what_runs() -> 
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert cancelled == [0, 2]
+
+
+async def test_what_is_known_of_waiting_work_is_forgotten_when_new_work_arrives_not_when_a_place_is_free() -> None:
+    gates = [asyncio.Event() for _ in range(4)]
+
+    async def perform(number: int) -> None:
+        await gates[number].wait()
+
+    runner = Runner(2, perform, places=1)
+    running = asyncio.create_task(runner.run())
+    await eventually(lambda: runner.begun == [0])
+    gates[0].set()
+    await eventually(lambda: runner.begun == [0, 1])
+    assert runner.looks == 0
+    gates[1].set()
+    runner.waiting = [2]
+    runner.arrived.set()
+    await eventually(lambda: runner.begun == [0, 1, 2])
+    assert runner.looks == 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_broken_work_keeps_its_place_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

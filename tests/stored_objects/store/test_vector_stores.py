@@ -50,8 +50,14 @@ def file(id: str = "file-1", created: float = START, vector_store: str = "vs_1",
 
 async def claimed(records: VectorStoreStore, *files: VectorStoreFile) -> list[VectorStoreFile]:
     await records.add_files(files or [file()])
-    found = [await records.claim(RUNNER, START, START + 30) for _ in files or [0]]
-    return [each for each in found if each is not None]
+    return [await claim(records, START) for _ in files or [0]]
+
+
+async def claim(records: VectorStoreStore, now: float, runner: str = RUNNER) -> VectorStoreFile:
+    (waiting,) = await records.waiting(now, 1)
+    found = await records.claim(waiting, runner, now, now + 30)
+    assert found is not None
+    return found
 
 
 async def read(records: VectorStoreStore, id: str = "file-1") -> VectorStoreFile:
@@ -170,7 +176,7 @@ async def test_files_are_listed_by_state_and_batch_and_counted(records: VectorSt
     added = [file(f"file-{n}", START + n, batch="" if n == 3 else "vsfb_1") for n in range(5)]
     first, second, *_ = await claimed(records, *added)
     assert await records.set_passages(first, "set", 700)
-    assert await records.complete(first)
+    assert await records.complete([first]) == [True]
     assert await records.fail(second, ImportFailure("invalid_file", "It is empty."))
     assert await records.delete_file(added[4], START) is not None
 
@@ -199,18 +205,26 @@ async def test_files_are_listed_by_state_and_batch_and_counted(records: VectorSt
 
 async def test_one_of_several_processes_imports_a_file(records: VectorStoreStore) -> None:
     await records.add_files([file("file-2", START + 1), file("file-1", START)])
-    claims = await asyncio.gather(*(records.claim(f"gateway-{n}", START + 5, START + 35) for n in range(4)))
+    waiting = await records.waiting(START + 5, 9)
+    assert [each.file for each in waiting] == ["file-1", "file-2"]
+    assert await records.waiting(START + 5, 1) == waiting[:1]
+    claims = await asyncio.gather(
+        *(records.claim(each, f"gateway-{n}", START + 5, START + 35) for n in range(4) for each in waiting)
+    )
     held = sorted((each for each in claims if each is not None), key=lambda each: each.file)
     assert [each.file for each in held] == ["file-1", "file-2"]
+    assert held == [await read(records, each.file) for each in held]
     assert await records.renew(held[0], START + 60)
-    assert await records.claim(OTHER, START + 34, START + 70) is None
-    taken = await records.claim(OTHER, START + 35, START + 70)
-    assert taken is not None
+    assert await records.waiting(START + 34, 9) == []
+    assert await records.claim(held[1], OTHER, START + 34, START + 64) is None
+    assert await records.is_held(held[1])
+    taken = await claim(records, START + 35, OTHER)
     assert (taken.file, taken.runner, taken.claims) == ("file-2", OTHER, 2)
+    assert not await records.is_held(held[1])
     lost, failure = held[1], ImportFailure("server_error", "Lost.")
     assert not await records.renew(lost, START + 90)
     assert not await records.set_passages(lost, "set", 1)
-    assert not await records.complete(lost)
+    assert await records.complete([lost]) == [False]
     assert not await records.fail(lost, failure)
     assert await records.fail(taken, failure)
     assert (await read(records, "file-2")).failure == failure
@@ -220,18 +234,24 @@ async def test_files_of_organisations_that_are_passed_over_wait(records: VectorS
     later = replace(file("file-2", START + 1, "vs_2"), organisation="org-2")
     await records.add_files([file("file-1", START)])
     await records.add_files([later])
-    found = await records.claim(RUNNER, START + 5, START + 35, {"org-1"})
-    assert found is not None
-    assert found.file == "file-2"
-    assert await records.claim(RUNNER, START + 5, START + 35, ["org-1", "org-3"]) is None
-    assert await records.claim(RUNNER, START + 5, START + 35) is not None
+    assert [each.file for each in await records.waiting(START + 5, 9, {"org-1"})] == ["file-2"]
+    assert await records.waiting(START + 5, 9, ["org-1", "org-2"]) == []
+    assert len(await records.waiting(START + 5, 9)) == 2
+
+
+async def test_a_file_that_has_changed_since_it_was_read_is_not_claimed(records: VectorStoreStore) -> None:
+    await records.add_files([file()])
+    (as_read,) = await records.waiting(START, 9)
+    assert await records.set_attributes(as_read, {"year": 2026.0})
+    assert await records.claim(as_read, RUNNER, START, START + 30) is None
+    assert (await claim(records, START)).attributes == {"year": 2026.0}
 
 
 async def test_a_file_that_waits_or_is_complete_is_not_added_again(records: VectorStoreStore) -> None:
     (held,) = await claimed(records)
     await records.add_files([file(created=START + 9, name="again")])
     assert await read(records) == held
-    assert await records.complete(held, "Pages 3-5 were not read.")
+    assert await records.complete([held], "Pages 3-5 were not read.") == [True]
     assert (await read(records)).warning == "Pages 3-5 were not read."
     await records.add_files([file(created=START + 9, name="again")])
     assert (await read(records)).name == ""
@@ -261,11 +281,11 @@ async def test_a_change_is_listed_before_and_after_it_is_numbered(records: Vecto
     await records.insert(store())
     (held,) = await claimed(records)
     assert await records.changed_files("vs_1", 0) == []
-    assert await records.complete(held)
+    assert await records.complete([held]) == [True]
     (complete,) = await records.changed_files("vs_1", 10**6)
     assert (complete.state, complete.change, complete.revision) == (FileState.COMPLETED, UNNUMBERED, 1)
     assert await records.unnumbered(9) == [complete]
-    await records.number(complete)
+    await records.number([complete])
     assert [each.change for each in await records.changed_files("vs_1", 0)] == [1]
     assert await records.changed_files("vs_1", 1) == await records.unnumbered(9) == []
     found = await records.find(Reader(ADA), "vs_1")
@@ -276,17 +296,40 @@ async def test_a_change_is_listed_before_and_after_it_is_numbered(records: Vecto
 async def test_a_number_that_comes_after_a_further_change_does_not_hide_it(records: VectorStoreStore) -> None:
     await records.insert(store())
     (held,) = await claimed(records)
-    assert await records.complete(held)
+    assert await records.complete([held]) == [True]
     complete = await read(records)
     size = await records.stored_bytes("org-1", None)
     assert await records.set_attributes(complete, {"year": 2026.0})
     assert await records.stored_bytes("org-1", None) == size + len("year") + len("2026.0")
     assert not await records.set_attributes(complete, {"year": 2027.0})
-    await records.number(complete)
+    await records.number([complete])
     changed = await read(records)
     assert (changed.change, changed.attributes) == (UNNUMBERED, {"year": 2026.0})
-    await records.number(changed)
+    await records.number([changed])
     assert (await read(records)).change == 2
+
+
+async def test_only_files_that_are_held_are_completed_together(records: VectorStoreStore) -> None:
+    held = await claimed(records, *(file(f"file-{n}", START + n) for n in range(4)))
+    taken = await claim(records, START + 40, OTHER)
+    assert await records.delete_file(held[3], START) is not None
+    assert await records.complete(held) == [False, True, True, False]
+    assert await records.complete([held[1], taken]) == [True, True]  # a repeated call
+    found = [await read(records, each.file) for each in held[:3]]
+    assert [(each.state, each.revision) for each in found] == [(FileState.COMPLETED, 1)] * 3
+
+
+async def test_files_of_a_vector_store_are_numbered_together(records: VectorStoreStore) -> None:
+    await records.insert(store())
+    await records.insert(store("vs_2"))
+    held = await claimed(records, file(), file("file-2", START + 1), file("file-3", START + 2, "vs_2"))
+    assert await records.complete(held) == [True] * 3
+    assert await records.set_attributes(await read(records), {"year": 2026.0})
+    await records.number(await records.unnumbered(9))
+    assert await records.unnumbered(9) == []
+    assert [(each.change, each.revision) for each in await records.changed_files("vs_1", 0)] == [(1, 2), (1, 1)]
+    assert [each.change for each in await records.changed_files("vs_2", 0)] == [1]
+    await records.number([])
 
 
 async def test_a_tombstone_is_listed_until_an_index_must_be_built_anew(records: VectorStoreStore) -> None:
@@ -298,12 +341,12 @@ async def test_a_tombstone_is_listed_until_an_index_must_be_built_anew(records: 
     assert (before.state, before.passages, before.size) == (FileState.IN_PROGRESS, "set", 700)
     assert await records.stored_bytes("org-1", None) == 700 + store().record_size
     assert await records.delete_file(held, START + 6) is None
-    assert not await records.complete(held)
+    assert await records.complete([held]) == [False]
     assert await records.find_file(ADA, "vs_1", "file-1") is None
     (tombstone,) = await records.changed_files("vs_1", 0)
     assert (tombstone.state, tombstone.name, tombstone.attributes) == (FileState.DELETED, "", {})
     assert await records.forget(START + 6, 9) == 0  # it has no number, and names passages
-    await records.number(tombstone)
+    await records.number([tombstone])
     assert await records.forget(START + 6, 9) == 0
     assert await records.release_passages(tombstone)
     assert await records.forget(START + 5, 9) == 0

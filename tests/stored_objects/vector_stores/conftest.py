@@ -70,7 +70,8 @@ class Platform:
 
     async def claim(self, runner: str = RUNNER) -> VectorStoreFile:
         """Claim the oldest file in progress."""
-        file = await self.imports.claim(runner)
+        (waiting,) = await self.imports.waiting(1)
+        file = await self.imports.claim(waiting, runner)
         assert file is not None
         return file
 

@@ -43,7 +43,7 @@ async def test_a_lease_is_kept_as_long_as_it_is_renewed(platform: Platform) -> N
     for _ in range(3):
         platform.clock.now += LEASE - 1
         await platform.imports.renew(file, passages)
-        assert await platform.imports.claim("gateway-2") is None
+        assert await platform.imports.waiting(1) == []
 
 
 async def test_one_process_embeds_the_same_content_of_two_files_once(platform: Platform) -> None:
@@ -63,7 +63,7 @@ async def test_one_of_two_files_with_the_same_content_is_embedded(platform: Plat
     passages = await platform.imports.begin(first, set_id(first), SIZE)
     with pytest.raises(PassagesBusy):
         await platform.imports.begin(second, set_id(second), SIZE)
-    assert await platform.imports.claim("gateway-2") is None
+    assert await platform.imports.waiting(1) == []
     for number in range(2):
         await platform.imports.add(passages, block(passages.id, number))
     await platform.imports.finish(first, passages, 2)

@@ -80,7 +80,7 @@ async def test_a_cancelled_file_gives_back_what_it_took(platform: Platform, swee
 
 async def test_a_change_without_a_number_gets_one(platform: Platform, sweeper: VectorStoreSweeper) -> None:
     store = await platform.create(ADA, "file-1")
-    await platform.records.complete(await platform.claim())
+    await platform.records.complete([await platform.claim()])
     assert (await platform.stores.find_file(store, "file-1")).change == UNNUMBERED
     await sweeper.sweep()
     assert (await platform.stores.find_file(store, "file-1")).change == 1

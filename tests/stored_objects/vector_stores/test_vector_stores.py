@@ -156,7 +156,7 @@ async def test_a_batch_that_is_cancelled_keeps_its_completed_files(platform: Pla
     assert (await platform.stores.cancel_batch(batch)).cancelled
     counts = FileCounts(completed=1, cancelled=1, size=SIZE)
     assert await platform.records.batch_counts(batch) == counts
-    assert await platform.imports.claim("gateway-2") is None
+    assert await platform.imports.waiting(1) == []
 
 
 async def test_attributes_are_replaced_and_the_change_is_numbered(platform: Platform) -> None:
