@@ -193,9 +193,9 @@ SECTIONS = {
     ),
     "embedding": (
         "Embedding of pages",
-        "Pages of 400 words in English, imported into a vector store (parsed, cut, embedded, stored and billed), and"
-        " their passages embedded by requests to `/v1/embeddings` and by Sentence Transformers' `encode` in float32,"
-        " in turns on the same cores. The vectors are the same.",
+        "Pages of 400 words in English, imported into a vector store (parsed, cut, embedded, stored and billed), as a"
+        " file each and as files of ten pages, and their passages embedded by requests to `/v1/embeddings` and by"
+        " Sentence Transformers' `encode` in float32, in turns on the same cores. The vectors are the same.",
     ),
     "embedding-beside-chats": (
         "Chats beside an import",

@@ -1,9 +1,9 @@
 """`python -m benchmarks.embedding`: measures how fast pages are embedded, and what an import does to chats' TTFT.
 
-Speed: pages are imported into a vector store, and their passages embedded by `/v1/embeddings` and, in turns on the same
-cores, by Sentence Transformers in an environment of its own. Beside chats: people's requests arrive at random (Poisson,
-seeded) at a chat model, in turns without and beside an import, which a second worker embeds. Everything shares this
-machine's cores. Writes `embedding.json` and `embedding-beside-chats.json`.
+Speed: pages are imported into a vector store, as a file each and as files of ten pages, and their passages embedded by
+`/v1/embeddings` and, in turns on the same cores, by Sentence Transformers in an environment of its own. Beside chats:
+people's requests arrive at random (Poisson, seeded) at a chat model, in turns without and beside an import, which a
+second worker embeds. Everything shares this machine's cores. Writes `embedding.json` and `embedding-beside-chats.json`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ from runtime import lifecycle, logging
 
 PAGE_WORDS = 400
 """Words of a page."""
+FILE_PAGES = 10
+"""Pages of each longer file."""
 REQUEST_TEXTS, REQUESTS = 64, 4
 """Texts of each request to `/v1/embeddings`, and requests at once."""
 AUTO = {"type": "auto"}
@@ -64,6 +66,12 @@ def draw_pages(count: int, seed: int) -> list[CorpusDocument]:
             words += sentences[int(random.integers(len(sentences)))].split()
         pages.append(CorpusDocument(f"page-{seed}-{number}", "", f"Page {number} of {seed}. {' '.join(words)}"))
     return pages
+
+
+def bind_pages(pages: Sequence[CorpusDocument]) -> list[CorpusDocument]:
+    """Return documents of `FILE_PAGES` pages each, the last one perhaps of fewer, each page a paragraph."""
+    bound = [pages[start : start + FILE_PAGES] for start in range(0, len(pages), FILE_PAGES)]
+    return [CorpusDocument(f"from-{each[0].id}", "", "\n\n".join(page.text for page in each)) for each in bound]
 
 
 @dataclass
@@ -121,10 +129,13 @@ async def _embed_by_headrace(
 ) -> tuple[list[str], list[float]]:
     """Import pages and embed their passages, and add the seconds; return the passages, and the first one's vector."""
     async with openai.AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key, max_retries=10) as api:
-        corpus = await Corpus.upload(api, pages)
+        corpus, longer = await Corpus.upload(api, pages), await Corpus.upload(api, bind_pages(pages))
         began = time.perf_counter()
         store = await corpus.index(AUTO)
-        speeds.add("import into a vector store", time.perf_counter() - began)
+        speeds.add("import of one-page files", time.perf_counter() - began)
+        began = time.perf_counter()
+        await longer.index(AUTO)
+        speeds.add("import of ten-page files", time.perf_counter() - began)
         texts = [text for texts in (await corpus.passages(store)).values() for text in texts]
         places = asyncio.Semaphore(REQUESTS)
 
@@ -148,11 +159,11 @@ class BesideImport:
     seconds: float = 0.0
     fewest_left: int | None = None
 
-    def row(self, load: People, name: str, without: float | None) -> Row:
-        """Return the result row; `without` is the median TTFT in seconds without an import."""
+    def row(self, load: People, name: str, without: tuple[float, float] | None) -> Row:
+        """Return the result row; `without` are p50 and p95 of TTFT in seconds without an import."""
         good = [each for each in self.timelines if each.succeeded]
         firsts = [each.ttft for each in good]
-        middle = percentile(firsts, 50)
+        middle, last = percentile(firsts, 50), percentile(firsts, 95)
         return {
             "people": load.name,
             "requests_per_second": load.rate,
@@ -161,8 +172,9 @@ class BesideImport:
             "requests": len(self.timelines),
             "failed": len(self.timelines) - len(good),
             "ttft_p50_ms": milliseconds(middle),
-            "ttft_p95_ms": milliseconds(percentile(firsts, 95)),
-            "ttft_p50_over_without": middle / without if middle and without else None,
+            "ttft_p95_ms": milliseconds(last),
+            "ttft_p50_over_without": middle / without[0] if middle and without else None,
+            "ttft_p95_over_without": last / without[1] if last and without else None,
             "pages_imported_per_second": self.pages / self.seconds if self.seconds else None,
             "fewest_pages_left": self.fewest_left,
         }
@@ -193,8 +205,10 @@ async def measure_chats(chat: Endpoint, loads: Sequence[People], arguments: argp
     rows = []
     for load in loads:
         alone = found[load.name, False]
-        middle = percentile([each.ttft for each in alone.timelines if each.succeeded], 50)
-        rows += [alone.row(load, "without", middle), found[load.name, True].row(load, "beside", middle)]
+        firsts = [each.ttft for each in alone.timelines if each.succeeded]
+        middle, last = percentile(firsts, 50), percentile(firsts, 95)
+        without = None if middle is None or last is None else (middle, last)
+        rows += [alone.row(load, "without", without), found[load.name, True].row(load, "beside", without)]
     return rows
 
 
