@@ -7,6 +7,7 @@ while it loads the model.
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -38,6 +39,10 @@ from runtime.parent_death import end_with_parent
 Target = Callable[[EngineSettings, Connection, Connection], None]
 Pipes = tuple[Connection, Connection]
 """The pipe from which an engine's commands are read, and the one to which its reports are written."""
+
+SPIN_COUNT = 20_000
+"""Times that a waiting thread of PyTorch's OpenMP looks for work before it sleeps. By OpenMP's default it takes a core
+for milliseconds from a busy machine's other processes, such as the one whose thread it waits for."""
 
 R_contra = TypeVar("R_contra", bound=EngineRequest, contravariant=True)
 
@@ -130,6 +135,8 @@ def run_engines(
     # Ctrl-C reaches the whole group; the parent decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     writers = [EventWriter(reports) for _, reports in pipes]
+    if "OMP_WAIT_POLICY" not in os.environ:  # before PyTorch is imported, which loads OpenMP
+        os.environ.setdefault("GOMP_SPINCOUNT", str(SPIN_COUNT))
     try:
         pool = _pool(settings) if len(settings) > 1 else None
         engines, threads, all_threads = [], [], _torch_threads()

@@ -18,7 +18,7 @@ from inference_worker.engine_protocol import EngineLoad, Ready, RequestFailed
 from inference_worker.errors import ModelError
 from inference_worker.settings import EngineSettings
 
-CPU_BATCH_TOKENS = 512
+CPU_BATCH_TOKENS = 1024
 """Maximum tokens of a batch on the CPU: larger batches are not faster, and delay cancellations and other requests."""
 
 log = structlog.get_logger(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import time
 from collections.abc import Callable
@@ -9,13 +10,14 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Semaphore, Thread
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 import torch
 
 from inference_worker.engine import engine_main
-from inference_worker.engine.engine_main import EngineLoop, run_engines, serve, serve_engines
+from inference_worker.engine.engine_main import SPIN_COUNT, EngineLoop, run_engines, serve, serve_engines
 from inference_worker.engine.engine_pipes import MAX_BUFFERED_EVENTS, EventWriter, ReportBuffer
 from inference_worker.engine_protocol import (
     Abort,
@@ -302,3 +304,18 @@ def test_each_engine_of_a_process_computes_with_its_threads_of_torch(monkeypatch
         torch.set_num_threads(before)
     assert loaded == [before, before]
     assert seen[:3] == [("a", 3), ("b", 2), ("a", 3)]
+
+
+@pytest.mark.parametrize(("chosen", "spins"), [({}, str(SPIN_COUNT)), ({"OMP_WAIT_POLICY": "active"}, None)])
+def test_waiting_threads_soon_sleep_unless_the_operator_has_chosen_how_they_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str], spins: str | None
+) -> None:
+    monkeypatch.setattr(engine_main, "end_with_parent", lambda _pid: None)
+    monkeypatch.setattr("signal.signal", lambda *_arguments: None)
+    monkeypatch.setattr("runtime.logging.configure", lambda *_arguments, **_options: None)
+    environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"} | chosen
+    monkeypatch.setattr(engine_main, "os", SimpleNamespace(environ=environment))
+    commands, (read, write) = Pipe(duplex=False)[0], Pipe(duplex=False)
+    engine_main.run(EngineSettings(model=str(tmp_path)), commands, write)
+    assert isinstance(msgspec.msgpack.decode(read.recv_bytes(), type=Report), StartFailed)
+    assert environment.get("GOMP_SPINCOUNT") == spins
