@@ -30,7 +30,8 @@ from gateway.admission.publish_queue import PublishQueue
 from gateway.admission.queue_estimator import QueueEstimator
 from gateway.admission.self_protection import SelfProtection
 from gateway.answers.idempotency import IdempotentRequests
-from gateway.answers.responses.background import BackgroundResponses, BackgroundServices
+from gateway.answers.responses.background import BackgroundResponses
+from gateway.answers.responses.background_jobs import BackgroundServices
 from gateway.answers.stored_completions import CompletionStorage
 from gateway.batches.batch_run import RunContext
 from gateway.batches.runner import BatchRunner
@@ -77,6 +78,7 @@ from gateway.moderation.moderation import Moderation
 from gateway.moderation.rules import read_rules
 from gateway.settings import GatewaySettings
 from gateway.vector_stores.answer_erasures import AnswerErasures
+from gateway.vector_stores.answer_searcher import AnswerSearcher
 from gateway.vector_stores.file_import import ImportContext
 from gateway.vector_stores.runner import COMPLETION_DELAY, ImportRunner
 from router import control_targets
@@ -182,6 +184,23 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
     policies = services.administration.moderation_policies
     moderation = Moderation(shared, catalogue, read_rules(settings.moderation_rules), policies)
     jobs = JobSubmission(shared, billing, moderation)
+    admission = AdmissionController(
+        protection,
+        catalogue,
+        queues,
+        max_choices=settings.max_choices,
+        max_search_tokens=settings.max_search_tokens,
+        max_wait=settings.max_waits,
+    )
+    searcher = AnswerSearcher(
+        settings,
+        services.administration,
+        catalogue,
+        admission,
+        services.vector_stores,
+        services.searches,
+        services.authenticator,
+    )
     background = BackgroundServices(
         documents.response_runs,
         documents.quota,
@@ -190,6 +209,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         limits,
         services.addresses.address,
         services.objects,
+        searcher,
         timings,
         settings.gateway_id,
         response_error,
@@ -206,14 +226,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         billing=billing,
         protection=protection,
         queues=queues,
-        admission=AdmissionController(
-            protection,
-            catalogue,
-            queues,
-            max_choices=settings.max_choices,
-            max_search_tokens=settings.max_search_tokens,
-            max_wait=settings.max_waits,
-        ),
+        admission=admission,
         publish_queue=publish_queue,
         moderation=moderation,
         jobs=jobs,
@@ -230,6 +243,7 @@ def assemble(services: GatewayServices, settings: GatewaySettings) -> Gateway:
         documents=services.documents,
         vector_stores=services.vector_stores,
         searches=services.searches,
+        searcher=searcher,
         imports=VectorStoreImports(services.vector_stores, completion_delay=COMPLETION_DELAY),
         completion_storage=CompletionStorage(services.documents.completions),
         responses=StoredResponses(services.documents.responses),

@@ -21,12 +21,12 @@ from auth_billing.prices.pricing import PriceList
 from auth_billing.rate_limits.limiter import Allowance
 from gateway.admission.controller import AdmittedRequest
 from gateway.http.gateway import Gateway
-from gateway.http.vector_stores import check_embeds, find_store
 from gateway.jobs.generation import ChoiceDelta, Generation
 from gateway.jobs.job_builder import Origin, build_chat_job
 from gateway.jobs.prompt_files import files_owner
 from gateway.jobs.prompt_images import PromptImages
 from gateway.openai.chat_completions import ChatCompletionRequest
+from gateway.vector_stores.access import check_embeds, find_store
 from gateway.vector_stores.passage_prompt import not_found_answer, queries_of, quote
 from gateway.vector_stores.search import ANSWER_RESULTS, Queries, search_stores
 from router.messages import FinishReason, Job, ServiceClass, Step, StepState, Usage, UsagePart

@@ -27,6 +27,7 @@ from gateway.mcp.running_calls import RunningToolCalls
 from gateway.metrics import GatewayMetrics
 from gateway.moderation.moderation import Moderation
 from gateway.settings import GatewaySettings
+from gateway.vector_stores.answer_searcher import AnswerSearcher
 from router.bus import Bus
 from router.model_registry import ModelRegistry
 from router.producer.reply_inbox import ReplyInbox
@@ -75,6 +76,7 @@ class Gateway:
     documents: StoredDocuments
     vector_stores: VectorStores
     searches: VectorStoreSearches
+    searcher: AnswerSearcher
     imports: VectorStoreImports
     completion_storage: CompletionStorage
     responses: StoredResponses

@@ -1,18 +1,16 @@
-"""Helpers of the routes of vector stores: find stores and files of the caller's project, and show them."""
+"""Helpers of the routes of vector stores: find files of the caller's project, and show stores and files."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 
 from auth_billing.access.principal import Principal
-from auth_billing.access.scopes import Scope
 from documents.content import Passage
-from gateway.errors import InvalidRequest, ScopeMissing
+from gateway.errors import InvalidRequest
 from gateway.http.file_transfers import project_of
 from gateway.http.gateway import Gateway
 from gateway.openai.vector_stores import (
@@ -29,10 +27,10 @@ from gateway.openai.vector_stores import (
     VectorStoreQuery,
 )
 from gateway.openai.vector_stores import FileCounts as ShownCounts
+from gateway.vector_stores.access import is_expired
 from gateway.vector_stores.embedder import chunking_for
 from router.model_registry import ModelInfo
 from stored_objects.errors import BlobNotFound, DocumentNotFound
-from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.records import (
     FileBatch,
     FileCounts,
@@ -51,44 +49,6 @@ _STATUSES: Mapping[FileState, FileStatus] = {
 }
 CONCURRENT_FINDS = 32
 """Files that are looked up at the same time."""
-
-
-def check_embeds(caller: Principal) -> None:
-    """Raise `ScopeMissing` unless the caller may make embeddings, which imports and searches are billed as."""
-    if not caller.may(Scope.EMBEDDINGS):
-        raise ScopeMissing(f"You have insufficient permissions for this operation. Missing scopes: {Scope.EMBEDDINGS}.")
-
-
-async def find_store(gateway: Gateway, caller: Principal, id: str) -> VectorStore:
-    """Return a vector store that the caller may search.
-
-    Raises:
-        DocumentNotFound: There is none with this id, or the caller may not read it.
-        InvalidRequest: It has expired.
-    """
-    return _live(await gateway.vector_stores.find(Reader.of(caller), id))
-
-
-async def find_store_to_change(gateway: Gateway, caller: Principal, id: str) -> VectorStore:
-    """Return a vector store that the caller may change.
-
-    Raises:
-        DocumentNotFound: There is none with this id, or the caller may not read it.
-        NotPermitted: The caller may read it, but not change it.
-        InvalidRequest: It has expired.
-    """
-    return _live(await gateway.vector_stores.find_to_change(Reader.of(caller), id))
-
-
-def _live(store: VectorStore) -> VectorStore:
-    if is_expired(store):
-        raise InvalidRequest("The vector store has expired.", param="vector_store_id", code="vector_store_expired")
-    return store
-
-
-def is_expired(store: VectorStore) -> bool:
-    """Return whether a vector store has expired, and is about to be deleted."""
-    return store.expires <= time.time()
 
 
 async def attached_files(

@@ -99,6 +99,8 @@ class _BilledJob:
         """Usage of the delivered steps and of the checks, by model."""
         self.checks: tuple[UsagePart, ...] = ()
         """Usage of the moderation of prompts and answers, by model."""
+        self.carried: tuple[UsagePart, ...] = ()
+        """What jobs of gateways that died have used for the same answer, by model."""
         self.reported: ReportedUsage | None = None
         """What the worker of the finished job reported."""
         self._reported_parts: tuple[UsagePart, ...] = ()
@@ -258,6 +260,12 @@ class RequestBilling:
         first = self._jobs[0]
         first.hold = replace(first.hold, max_parts=merged([*first.hold.max_parts, *bound]))
 
+    def carry(self, parts: Sequence[UsagePart]) -> None:
+        """Bill and hold what other jobs have used, whose gateway died before their receipts, with the first job."""
+        first = self._jobs[0]
+        first.carried = merged(parts)
+        first.hold = replace(first.hold, max_parts=merged([*first.hold.max_parts, *parts]))
+
     def add_check(self, part: UsagePart) -> None:
         """Bill what one check of the request's prompts or answers used, as a part of its first job."""
         self._jobs[0].add_check(part)
@@ -339,14 +347,14 @@ class RequestBilling:
             outcome = Outcome.CANCELLED if isinstance(error, ClientDisconnected) else Outcome.FAILED
         usage, reported = job.finished or job.so_far, job.reported
         if reported is not None:
-            reported = msgspec.structs.replace(reported, checks=job.checks)
+            reported = msgspec.structs.replace(reported, checks=merged([*job.checks, *job.carried]))
         return Receipt(
             job=job.hold.job,
             tenant=self._principal.tenant,
             gateway=job.hold.gateway,
             outcome=outcome,
             usage=usage if pays else NO_USAGE,
-            parts=list(job.parts) if pays else [],
+            parts=list(merged([*job.parts, *job.carried])) if pays else [],
             reported=reported if pays else None,
             at=time.time(),
         )

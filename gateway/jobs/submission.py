@@ -19,7 +19,7 @@ from gateway.jobs.generation_services import GenerationServices
 from gateway.jobs.keyed_billing import KeyedBilling
 from gateway.jobs.token_use import token_use
 from gateway.moderation.moderation import Moderation
-from router.messages import ChatPrompt, Job, TokenPrompt, Usage
+from router.messages import ChatPrompt, Job, TokenPrompt, Usage, UsagePart
 from router.model_registry import ModelInfo
 from router.usage_arithmetic import merged, total
 from router.usage_bound import max_parts, max_usage
@@ -47,6 +47,7 @@ class JobSubmission:
         streamed: bool,
         disconnected: Callable[[], Awaitable[None]] | None = None,
         keyed: KeyedBilling | None = None,
+        carried: Sequence[UsagePart] = (),
     ) -> AsyncIterator[Generation]:
         """Publish a request's `jobs` (of one model and class) and yield their generation.
 
@@ -58,6 +59,7 @@ class JobSubmission:
             allowance: the caller's rate limits, which have counted the request already.
             streamed: the client has what was delivered even if no more follows, and pays for it.
             keyed: submits the receipts of a request with an idempotency key.
+            carried: what jobs of gateways that died have used for the same answer; the first job's bill has it.
             disconnected: returns when the client has left; the generation is abandoned then, also after the block.
 
         Raises:
@@ -68,6 +70,7 @@ class JobSubmission:
             RateLimitExceeded, StoreUnavailable: the caller's limits don't allow it.
         """
         billing = self._billing.open(admitted, jobs, streamed=streamed, keyed=keyed)
+        billing.carry(carried)
         generation = Generation(self._services, jobs, billing)
         if disconnected is not None:
             watch = asyncio.create_task(_abandon_after(disconnected, generation))

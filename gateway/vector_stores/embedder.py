@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from auth_billing.access.principal import Principal
 from gateway.errors import InvalidRequest
-from gateway.http.gateway import Gateway
 from gateway.openai.vector_stores import StaticChunking
+from gateway.vector_stores.services import SearchServices
 from router.messages import Task
 from router.model_registry import ModelInfo
 from stored_objects.vector_stores.records import Chunking
@@ -18,16 +18,16 @@ MIN_TOKENS = 16
 """Fewest tokens of a passage, also for a model that reads less."""
 
 
-def embedder_of(gateway: Gateway, caller: Principal) -> ModelInfo:
+def embedder_of(services: SearchServices, caller: Principal) -> ModelInfo:
     """Return the model that embeds a new vector store: that of the setting, or the only served embedding model.
 
     Raises:
         InvalidRequest: There is none, or there are several and the setting names none.
         ModelNotFound, ModelUnavailable: The model of the setting is not served, or the caller may not use it.
     """
-    if named := gateway.settings.embedding_model:
-        return served_embedder(gateway, caller, named)
-    served = {model.name: model for _, model in gateway.catalogue.listed(caller.models) if model.task is Task.EMBED}
+    if named := services.settings.embedding_model:
+        return served_embedder(services, caller, named)
+    served = {model.name: model for _, model in services.catalogue.listed(caller.models) if model.task is Task.EMBED}
     if len(served) == 1:
         return next(iter(served.values()))
     if served:
@@ -40,14 +40,14 @@ def embedder_of(gateway: Gateway, caller: Principal) -> ModelInfo:
     )
 
 
-def served_embedder(gateway: Gateway, caller: Principal, name: str) -> ModelInfo:
+def served_embedder(services: SearchServices, caller: Principal, name: str) -> ModelInfo:
     """Return the embedding model with this name, which embeds a vector store.
 
     Raises:
         ModelNotFound, ModelUnavailable: The model is not served, or the caller may not use it.
         InvalidRequest: The model makes no embeddings.
     """
-    model = gateway.catalogue.find(name, caller.models, param="vector_store_id")
+    model = services.catalogue.find(name, caller.models, param="vector_store_id")
     if model.task is not Task.EMBED:
         raise InvalidRequest(f"The model '{model.name}' makes no embeddings.", code="model_not_found")
     return model

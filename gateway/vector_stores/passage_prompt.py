@@ -63,14 +63,20 @@ class QuotingPrompt:
 
 
 def quote(
-    chat: ChatCompletionRequest, found: Sequence[SearchHit], *, context: int, bounds: PromptBounds
+    chat: ChatCompletionRequest,
+    found: Sequence[SearchHit],
+    *,
+    context: int,
+    bounds: PromptBounds,
+    room: int | None = None,
 ) -> QuotingPrompt:
     """Return a chat completion that quotes the first of the `found` passages before the user's last message.
 
     `context` and `bounds` are those of its model. An assistant answers from the passages alone, without its own tools.
-    A long conversation takes milliseconds.
+    A long conversation takes milliseconds. `room`: most tokens of passages in an earlier equal prompt.
     """
-    room = _room(chat, context, bounds)
+    if room is None:
+        room = _room(chat, context, bounds)
     kept, tokens = _fitting(found, room)
     text = _NOT_FOUND
     if kept:

@@ -12,13 +12,13 @@ from documents.content import Passage
 from gateway.admission.controller import AdmittedRequest
 from gateway.answers.collection import collect_scores, collect_vectors
 from gateway.errors import InvalidRequest
-from gateway.http.gateway import Gateway
 from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_embedding_job, build_score_job
 from gateway.openai.embeddings import EmbeddingRequest
 from gateway.openai.token_estimate import estimated_tokens
 from gateway.openai.vector_store_search import RankingOptions
 from gateway.vector_stores.embedder import SPECIAL_TOKENS, served_embedder
+from gateway.vector_stores.services import SearchServices
 from router.messages import Job, ScorePrompt, Task, UsagePart
 from router.model_registry import ModelInfo
 
@@ -38,7 +38,7 @@ Submit = Callable[[AdmittedRequest, Sequence[Job]], AbstractAsyncContextManager[
 
 
 async def embedded_queries(
-    gateway: Gateway, caller: Principal, embedder: str, texts: Sequence[str], submit: Submit
+    services: SearchServices, caller: Principal, embedder: str, texts: Sequence[str], submit: Submit
 ) -> tuple[list[bytes], UsagePart]:
     """Return the vector of each query text (float32, little-endian) by an embedding model, and what that has used.
 
@@ -46,12 +46,12 @@ async def embedded_queries(
         ModelNotFound, ModelUnavailable: The model is not served, or the caller may not use it.
         GenerationError, AccountError, PublishError, Overloaded: As for a request of embeddings.
     """
-    model = served_embedder(gateway, caller, embedder)
+    model = served_embedder(services, caller, embedder)
     longest = model.max_model_len - SPECIAL_TOKENS
     readable = await asyncio.to_thread(lambda: [cut_query(each, longest) for each in texts])
     body = EmbeddingRequest.parse({"model": model.name, "input": readable})
-    admitted = await gateway.admission.admit_embeddings(caller, body)
-    job = build_embedding_job(body, admitted, Origin.of(gateway.settings))
+    admitted = await services.admission.admit_embeddings(caller, body)
+    job = build_embedding_job(body, admitted, Origin.of(services.settings))
     async with submit(admitted, [job]) as generation:
         vectors = await collect_vectors(generation)
     return vectors, UsagePart(model=model.name, usage=generation.usage)
@@ -65,24 +65,24 @@ def cut_query(text: str, tokens: int) -> str:
     return text
 
 
-def chosen_reranker(gateway: Gateway, caller: Principal, ranking: RankingOptions) -> ModelInfo | None:
+def chosen_reranker(services: SearchServices, caller: Principal, ranking: RankingOptions) -> ModelInfo | None:
     """Return the model that ranks passages again: that of the request, else that of the setting, if there is one.
 
     Raises:
         ModelNotFound, ModelUnavailable: The model is not served, or the caller may not use it.
         InvalidRequest: The model does not score pairs of texts.
     """
-    name = gateway.settings.rerank_model if ranking.ranker in (None, "auto") else ranking.ranker
+    name = services.settings.rerank_model if ranking.ranker in (None, "auto") else ranking.ranker
     if not name or name in FUSION:
         return None
-    model = gateway.catalogue.find(name, caller.models, param="ranker")
+    model = services.catalogue.find(name, caller.models, param="ranker")
     if model.task is not Task.SCORE or model.labels:
         raise InvalidRequest(f"The model '{model.name}' does not score pairs of texts.", param="ranker")
     return model
 
 
 async def relevance_scores(
-    gateway: Gateway,
+    services: SearchServices,
     caller: Principal,
     reranker: ModelInfo,
     queries: Sequence[str],
@@ -99,8 +99,8 @@ async def relevance_scores(
     pairs = [(query, text) for query in queries for text in texts]
     prompt = ScorePrompt(contexts=[query for query, _ in pairs], candidates=[text for _, text in pairs], raw=True)
     longest = min(PAIR_TOKENS, reranker.max_model_len, RERANK_TOKENS // len(pairs))
-    admitted = await gateway.admission.admit_scores(caller, reranker.name, prompt, longest)
-    job = build_score_job(prompt, longest, admitted, Origin.of(gateway.settings))
+    admitted = await services.admission.admit_scores(caller, reranker.name, prompt, longest)
+    job = build_score_job(prompt, longest, admitted, Origin.of(services.settings))
     async with submit(admitted, [job]) as generation:
         logits = [each.score for each in await collect_scores(generation)]
     best = [max(logits[number :: len(texts)]) for number in range(len(texts))]

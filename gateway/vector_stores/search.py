@@ -12,9 +12,9 @@ from auth_billing.access.principal import Principal
 from documents.content import Passage
 from documents.search.filters import Combination, Comparison, Filter
 from documents.search.index import Hit, Question, SearchQuery
-from gateway.http.gateway import Gateway
 from gateway.openai.vector_store_search import ComparisonFilter, HybridWeights, RankingOptions, SearchFilter
 from gateway.vector_stores.query_jobs import Submit, chosen_reranker, embedded_queries, relevance_scores
+from gateway.vector_stores.services import SearchServices
 from router.messages import UsagePart
 from stored_objects.vector_stores.audit_actions import searched
 from stored_objects.vector_stores.records import VectorStore
@@ -87,7 +87,7 @@ class SearchHit:
 
 
 async def search_stores(
-    gateway: Gateway,
+    services: SearchServices,
     caller: Principal,
     stores: Sequence[VectorStore],
     queries: Queries,
@@ -107,14 +107,14 @@ async def search_stores(
         IndexNotReady, StoreUnavailable: A vector store can't be searched, or the search not recorded now.
         GenerationError, AccountError, PublishError, Overloaded: As for a request of embeddings or scores.
     """
-    reranker = chosen_reranker(gateway, caller, queries.ranking)
+    reranker = chosen_reranker(services, caller, queries.ranking)
     vectors: dict[str, list[bytes]] = {}
     parts: list[UsagePart] = []
     weights = queries.ranking.hybrid_search or HybridWeights(embedding_weight=1.0, text_weight=1.0)
     if weights.embedding_weight:
-        await asyncio.gather(*map(gateway.searches.prepare, stores))  # before anything is billed
+        await asyncio.gather(*map(services.searches.prepare, stores))  # before anything is billed
         for embedder in dict.fromkeys(each.embedder for each in stores):
-            vectors[embedder], part = await embedded_queries(gateway, caller, embedder, queries.texts, submit)
+            vectors[embedder], part = await embedded_queries(services, caller, embedder, queries.texts, submit)
             parts.append(part)
     threshold = queries.ranking.score_threshold or 0.0
     limit = queries.limit if reranker is None else max(queries.limit, RERANKED)
@@ -134,21 +134,21 @@ async def search_stores(
             weights.text_weight,
             requires_relevance=queries.requires_relevance,
         )
-        hits = await gateway.searches.search(store, query)
+        hits = await services.searches.search(store, query)
         return [SearchHit(store.id, each.file.key.rpartition("/")[2], each) for each in hits]
 
     found = await asyncio.gather(*(search(each) for each in stores))
     best = _merged(found)[:limit]
     if reranker is not None and best:
         passages = [each.hit.passage for each in best]
-        scores, part = await relevance_scores(gateway, caller, reranker, queries.texts, passages, submit=submit)
+        scores, part = await relevance_scores(services, caller, reranker, queries.texts, passages, submit=submit)
         parts.append(part)
         best = _ranked_again(best, scores, threshold)[: queries.limit]
     accesses = [
         searched(store, [(each.file, each.hit.file.name) for each in best if each.store == store.id])
         for store in stores
     ]
-    await gateway.administration.document_audit.record(caller, accesses, address)
+    await services.administration.document_audit.record(caller, accesses, address)
     return best, parts
 
 

@@ -33,6 +33,8 @@ class ResponseRun:
     """Number of processes that have claimed the run from another one."""
     cancelled: bool = False
     """Whether a client has cancelled the response."""
+    search: bytes = b""
+    """File searches of the response as the gateway has them; empty: it is answered by one job."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Keeps runs of background responses in MongoDB, in the documents of their responses.
 
-    responses {..., run: {runner, lease, job, key_id, user, takeovers, cancelled}, answer: {usage: {job: {...}}}}
+    responses {..., run: {runner, lease, job, key_id, user, takeovers, cancelled, search},
+                    answer: {usage: {job: {...}}}}
 
 `lease` is 0 once the response has ended; `answer.usage` are the receipts of its jobs, which settle them if the gateway
 dies before publishing (`auth_billing/store/idempotency.py`). A group of the log is a document whose parent is the
@@ -88,7 +89,8 @@ class MongoResponseRuns:
         if found is None:
             return None
         run = found["run"]
-        return record_of(found), ResponseRun(**{**run, "job": bytes(run["job"])})
+        contents = {name: bytes(run.get(name, b"")) for name in ("job", "search")}
+        return record_of(found), ResponseRun(**{**run, **contents})
 
     async def release(self, response: str, runner: str) -> None:
         """End the lease that `runner` holds in MongoDB, so that another process claims the run at once."""
@@ -104,7 +106,7 @@ class MongoResponseRuns:
             "answer": {"usage": {each.job: stated(each) for each in receipts}},
         }
         held = {"_id": response, "run.runner": runner, "run.lease": {"$gt": ENDED}}
-        return await self._responses.update_matching(held, {"$set": ended, "$unset": {"run.job": ""}})
+        return await self._responses.update_matching(held, {"$set": ended, "$unset": {"run.job": "", "run.search": ""}})
 
 
 def _group_id(response: str, number: int) -> str:

@@ -2,7 +2,8 @@
 
 The gateway that accepts a response holds the lease of its run and writes the deltas of its job to the run's log, in
 groups; readers see what is in the log only, so that a successor has it too. A gateway that claims an abandoned run
-seals the log with an empty group and submits a job that continues after the logged deltas. Receipts are withheld until
+seals the log with an empty group and submits a job that continues after the logged deltas. With file searches the log
+has what these have found too, and a successor searches again if one was under way. Receipts are withheld until
 the ended response is stored with them, as for requests with an idempotency key (`gateway/jobs/keyed_billing.py`).
 """
 
@@ -13,36 +14,33 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import structlog
 
 from auth_billing.access.principal import Principal
-from auth_billing.errors import AccountError, KeyInUse, RateLimitExceeded, StoreUnavailable
-from auth_billing.rate_limits.limiter import Allowance, RateLimiter
+from auth_billing.errors import KeyInUse, StoreUnavailable
 from gateway.admission.controller import AdmittedRequest
-from gateway.admission.model_catalogue import ModelCatalogue
+from gateway.answers.responses.background_jobs import (
+    RUN_ERRORS,
+    AcceptedJob,
+    BackgroundServices,
+    RunJobs,
+    passes,
+)
 from gateway.answers.responses.background_run import BackgroundRun, LogWriter, events_of
-from gateway.answers.responses.events import ErrorOf
 from gateway.answers.responses.log_polls import LogPolls
-from gateway.errors import ClientDisconnected, GatewayError, InvalidRequest, RequestTooLarge, ServerShutdown
+from gateway.answers.responses.search_progress import SearchPlan
+from gateway.answers.responses.searched_answer import continued_job
+from gateway.errors import ClientDisconnected, ServerShutdown
 from gateway.jobs.keyed_billing import KeyedBilling
-from gateway.jobs.submission import JobSubmission
-from gateway.metrics import GatewayMetrics
-from router.errors import PublishError
-from router.messages import Job
+from router.messages import ChatPrompt, Delta, Job
 from router.messages.codec import JOBS, encode
-from router.producer.errors import DeadlinePassed, GenerationError, NotContinuable
-from router.producer.job_output import JobOutput
-from router.timings import Timings
-from stored_objects.images.results import BlobAddress
-from stored_objects.objects.objects import StoredObjects
-from stored_objects.project_documents.quota import DocumentQuota
+from router.producer.errors import DeadlinePassed
 from stored_objects.project_documents.records import ProjectDocument
-from stored_objects.project_documents.response_runs import ResponseRun, ResponseRuns
+from stored_objects.project_documents.response_runs import ResponseRun
 from stored_objects.responses.responses import read_document
 
 MAX_TAKEOVERS = 16
@@ -55,31 +53,6 @@ STOP_TIMEOUT = 5.0
 """Seconds that `close` waits until runs are given up."""
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class BackgroundServices:
-    """The services that all background responses of a gateway use."""
-
-    runs: ResponseRuns
-    quota: DocumentQuota
-    jobs: JobSubmission
-    catalogue: ModelCatalogue
-    limits: RateLimiter
-    address: BlobAddress
-    objects: StoredObjects
-    timings: Timings
-    gateway_id: str
-    error_of: ErrorOf
-    metrics: GatewayMetrics
-
-
-class AcceptedJob(NamedTuple):
-    """A job to submit for a response: its admission, and the rate limits that have counted it."""
-
-    admitted: AdmittedRequest
-    job: Job
-    allowance: Allowance
 
 
 class BackgroundResponses:
@@ -107,13 +80,15 @@ class BackgroundResponses:
 
         Raises:
             AccountError, PublishError, GenerationError: The job can't be paid for or queued; nothing is stored.
+            GatewayError, StoredObjectError: The first file search is refused; nothing is stored.
             KeyInUse: Another run of the request, which has an idempotency key, has stored the response.
             StorageQuotaExceeded: The project or its organisation stores too much; nothing is generated.
         """
         quota = self._services.quota
         await quota.reserve(document.owner, document.size)
         principal, allowance = accepted.admitted.principal, accepted.allowance
-        stored = ResponseRun(self.runner, self._lease, encode(accepted.job), principal.key_id, principal.user)
+        job, plan = encode(_stored_job(accepted)), b"" if accepted.plan is None else accepted.plan.encoded()
+        stored = ResponseRun(self.runner, self._lease, job, principal.key_id, principal.user, search=plan)
         run = await self._run(document)
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         allowance.retain()
@@ -122,7 +97,7 @@ class BackgroundResponses:
             await asyncio.shield(begun)
         except StoreUnavailable:
             raise  # the document may be stored
-        except (AccountError, PublishError, GenerationError, GatewayError):
+        except RUN_ERRORS:
             await quota.release(document.owner, document.size)
             raise
 
@@ -213,6 +188,7 @@ class BackgroundResponses:
         async def begin() -> None:
             if not await self.runs.begin(run.document, stored):
                 raise KeyInUse
+            self._running[run.id] = run
             begun.set_result(None)
 
         try:
@@ -221,7 +197,7 @@ class BackgroundResponses:
             if not begun.done():
                 begun.set_exception(error)
             else:
-                _log.exception("a background response broke", response=run.id)
+                self._log_interruption(run, error)
         finally:
             accepted.allowance.close()
 
@@ -241,28 +217,25 @@ class BackgroundResponses:
 
         try:
             await run.recover(self.runs)
-            job, error = self._continued(run, first, stored)
-            if error is None:
-                _log.info("took over a background response", response=run.id, tokens=run.tokens)
-                await allowance.enter()
-                model = self._services.catalogue.find(job.model, principal.models)
-                admitted = AdmittedRequest(principal, model, job.service_class, job.begin_by)
-                await self._generate(run, AcceptedJob(admitted, job, allowance), begin)
-            else:
+            if (error := _end_reason(first, stored)) is not None:
                 self._count("ended")
                 await self._end(run, KeyedBilling(run.id), error)
-        except (InvalidRequest, RequestTooLarge) as failure:  # would be refused again, e.g. `PromptBlocked`
-            self._count("ended")
-            await self._end(run, KeyedBilling(run.id), failure)
-        except (GatewayError, PublishError, RateLimitExceeded, StoreUnavailable) as failure:
-            # A model that is not found may be one whose workers are still loading it.
-            self._count("postponed")
-            _log.warning("a background response is not continued yet", response=run.id, reason=str(failure))
-        except AccountError as failure:
-            self._count("ended")
-            await self._end(run, KeyedBilling(run.id), failure)
-        except Exception:  # noqa: BLE001 - its lease expires, and it is tried again until its deadline
-            _log.exception("a background response broke", response=run.id)
+                return
+            job = self._continued(run, first, stored)
+            _log.info("took over a background response", response=run.id, entries=len(run.recovered))
+            await allowance.enter()
+            model = self._services.catalogue.find(job.model, principal.models)
+            admitted = AdmittedRequest(principal, model, job.service_class, job.begin_by)
+            plan = SearchPlan.decoded(stored.search) if stored.search else None
+            await self._generate(run, AcceptedJob(admitted, job, allowance, plan), begin)
+        except RUN_ERRORS as failure:
+            if passes(failure):
+                self._log_interruption(run, failure)
+            else:
+                self._count("ended")
+                await self._end(run, KeyedBilling(run.id), failure)
+        except Exception as failure:  # noqa: BLE001 - its lease expires, and it is tried again until its deadline
+            self._log_interruption(run, failure)
         finally:
             self._forget(run)
             allowance.close()
@@ -270,50 +243,44 @@ class BackgroundResponses:
     def _count(self, outcome: str) -> None:
         self._services.metrics.takeovers.labels("response", outcome).inc()
 
-    def _continued(self, run: BackgroundRun, first: Job, stored: ResponseRun) -> tuple[Job, Exception | None]:
-        """Return the job that continues a run after what its log has, and why it is not to be continued, if so."""
-        output = JobOutput.of(first)
-        for delta in run.recovered:
-            output.accept(delta)
-        error: Exception | None = None
-        if stored.cancelled:
-            error = ClientDisconnected()
-        elif time.time() > first.deadline:
-            error = DeadlinePassed()
-        elif not output.resumable:
-            error = NotContinuable()
-        changes = {
-            "id": f"{run.id}-{stored.takeovers}",
-            "reply_to": self._services.gateway_id,
-            "begin_by": min(time.time() + BEGIN_TIMEOUT, first.deadline),
-        }
-        return msgspec.structs.replace(first, **changes, **output.resume_point._asdict()), error
+    def _log_interruption(self, run: BackgroundRun, error: Exception) -> None:
+        """Log why a run stops here; it is claimed again once its lease has expired."""
+        if passes(error):
+            self._count("postponed")
+            _log.warning("a background response is not continued yet", response=run.id, reason=str(error))
+        else:
+            _log.error("a background response broke", response=run.id, exc_info=error)
 
-    async def _generate(
-        self, run: BackgroundRun, accepted: AcceptedJob, begin: Callable[[], Awaitable[None]] | None = None
-    ) -> None:
-        """Submit a run's job, and write its answer to the log until the end, which is stored with the receipts."""
-        keyed, (admitted, job, allowance) = KeyedBilling(run.id), accepted
-        error: Exception | None = None
-        begun = False
+    def _continued(self, run: BackgroundRun, first: Job, stored: ResponseRun) -> Job:
+        """Return the job that continues a run after what its log has; with file searches the first job, renamed.
+
+        Raises:
+            NotContinuable: The tokens in the log are not known.
+        """
+        job = msgspec.structs.replace(
+            first,
+            id=f"{run.id}-{stored.takeovers}",
+            reply_to=self._services.gateway_id,
+            begin_by=min(time.time() + BEGIN_TIMEOUT, first.deadline),
+        )
+        if stored.search:
+            return job
+        return continued_job(job, [each for each in run.recovered if isinstance(each, Delta)])
+
+    async def _generate(self, run: BackgroundRun, accepted: AcceptedJob, begin: Callable[[], Awaitable[None]]) -> None:
+        """Write a run's answer to the log until the end, which is stored with the receipts of its jobs.
+
+        Raises:
+            Exception: The run has not begun, or may go on later; its jobs here are free of charge.
+        """
+        jobs = RunJobs(self._services, run, accepted, begin)
         try:
-            async with self._services.jobs.submit(admitted, [job], allowance, streamed=True, keyed=keyed) as generation:
-                if begin is not None:
-                    await begin()
-                begun = True
-                self._running[run.id] = run
-                run.generate(generation)
-                try:
-                    async for batch in generation.batches():
-                        await run.add([delta for _, delta in batch])
-                except (GenerationError, AccountError) as failure:
-                    error = failure
-                run.used(generation)
-        finally:
-            if not begun:
-                await keyed.settle(0.0, pays=False)
-        try:
-            await self._end(run, keyed, error)
+            try:
+                error = await jobs.answer()
+            except BaseException:
+                await jobs.keyed.settle(0.0, pays=False)
+                raise
+            await self._end(run, jobs.keyed, error)
         finally:
             self._forget(run)
 
@@ -334,6 +301,21 @@ class BackgroundResponses:
         if self._running.get(run.id) is run:
             del self._running[run.id]
         run.changes.notify()
+
+
+def _end_reason(first: Job, stored: ResponseRun) -> Exception | None:
+    """Return why a claimed run is not to be continued, `None` if it is."""
+    if stored.cancelled:
+        return ClientDisconnected()
+    return DeadlinePassed() if time.time() > first.deadline else None
+
+
+def _stored_job(accepted: AcceptedJob) -> Job:
+    """Return the job as the run has it: without the conversation, if the plan of its searches has that."""
+    job = accepted.job
+    if accepted.plan is None or not isinstance(job.prompt, ChatPrompt):
+        return job
+    return msgspec.structs.replace(job, prompt=ChatPrompt(messages=[], images=job.prompt.images))
 
 
 def _set(event: asyncio.Event, _task: asyncio.Task[None]) -> None:

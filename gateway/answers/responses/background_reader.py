@@ -8,11 +8,10 @@ from typing import Any
 
 from gateway.answers.event_frames import DONE
 from gateway.answers.responses.background import BackgroundResponses
-from gateway.answers.responses.background_run import decoded
 from gateway.answers.responses.events import ResponseEvents, event_frame
 from gateway.answers.responses.output import Event
+from gateway.answers.responses.run_log import Entry, decoded
 from gateway.openai.responses.response import OPEN_STATUSES
-from router.messages import Delta
 from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.responses.responses import StoredResponse, StoredResponses
 
@@ -45,7 +44,7 @@ class BackgroundReader:
         if stored.response["status"] not in OPEN_STATUSES:
             return stored.response
         events, groups = self._events(stored), await self._log(stored.id, 0)
-        await events.arrived([delta for group in groups for delta in group])
+        await events.arrived([entry for group in groups for entry in group])
         return events.unfinished("in_progress" if groups else "queued")
 
     async def frames(
@@ -65,7 +64,7 @@ class BackgroundReader:
             if (groups or ended) and not number:
                 yield _encoded(events.progress(), after)
             number += len(groups)
-            yield _encoded(await events.arrived([delta for group in groups for delta in group]), after)
+            yield _encoded(await events.arrived([entry for group in groups for entry in group]), after)
             if ended:
                 final = (await self._responses.find(self._owner, stored.id)).response
                 yield _encoded(events.break_off(), after) + _encoded(events.end(final), after) + DONE.encode()
@@ -90,7 +89,7 @@ class BackgroundReader:
             return not run.ended
         return bool(await self._background.runs.is_running(self._owner, response_id))
 
-    async def _log(self, response_id: str, start: int) -> list[list[Delta]]:
+    async def _log(self, response_id: str, start: int) -> list[list[Entry]]:
         run = self._background.running(response_id)
         if run is not None and not run.lost and run.logged:
             return run.logged[start:]

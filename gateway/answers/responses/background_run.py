@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import structlog
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
@@ -16,17 +15,17 @@ from gateway.answers.responses.drawn_images import DrawnImages
 from gateway.answers.responses.events import ErrorOf, ResponseEvents
 from gateway.answers.responses.output import ResponseOutput
 from gateway.answers.responses.response_object import ResponseObject, response_usage
+from gateway.answers.responses.run_log import Entry, decoded, encoded, group_bytes
 from gateway.errors import ClientDisconnected
 from gateway.jobs.generation import Generation
 from gateway.jobs.keyed_billing import KeyedBilling
-from gateway.openai.responses.tools import IMAGE_GENERATION
-from router.messages import Delta
+from gateway.openai.responses.tools import FILE_SEARCH, IMAGE_GENERATION
+from router.messages import Usage, UsagePart
 from router.producer.errors import GenerationError
 from runtime.changes import Changes
 from runtime.retry import Backoff
 from stored_objects.images.results import BlobAddress
 from stored_objects.objects.objects import StoredObjects
-from stored_objects.objects.records import RECORD_BYTES
 from stored_objects.project_documents.quota import DocumentQuota
 from stored_objects.project_documents.records import ProjectDocument
 from stored_objects.project_documents.response_runs import LogGroup, ResponseRuns
@@ -35,24 +34,7 @@ from stored_objects.responses.responses import StoredResponse, new_document
 WRITE_INTERVAL = 0.05
 """Seconds between two writes of the runs' output to their logs."""
 
-_DELTAS = msgspec.json.Decoder(list[Delta])
-
 _log = structlog.get_logger(__name__)
-
-
-def encoded(deltas: Sequence[Delta]) -> bytes:
-    """Encode the deltas of a group, without the ids of their job and attempt."""
-    return msgspec.json.encode([msgspec.structs.replace(each, job_id="", attempt_id="") for each in deltas])
-
-
-def decoded(group: bytes) -> list[Delta]:
-    """Decode the deltas of a group."""
-    return _DELTAS.decode(group)
-
-
-def group_bytes(group: bytes) -> int:
-    """Return the bytes that count towards quotas for one group of a log."""
-    return len(group) + RECORD_BYTES
 
 
 def events_of(stored: StoredResponse, address: BlobAddress, objects: StoredObjects) -> ResponseEvents:
@@ -66,6 +48,7 @@ def events_of(stored: StoredResponse, address: BlobAddress, objects: StoredObjec
         custom_tools=frozenset(tool["name"] for tool in tools if tool["type"] == "custom"),
         summarises=stored.response["reasoning"]["summary"] is not None,
         images=DrawnImages(objects) if any(tool["type"] == IMAGE_GENERATION for tool in tools) else None,
+        searches=any(tool["type"] == FILE_SEARCH for tool in tools),
     )
     return ResponseEvents(response, output)
 
@@ -79,13 +62,13 @@ class BackgroundRun:
         """`events`: those of `stored` from its beginning."""
         self.document = document
         self.stored = stored
-        self.recovered: list[Delta] = []
-        """Deltas that the log had when this process claimed the run."""
-        self.pending: list[Delta] = []
-        """Deltas that are not in the log yet."""
+        self.recovered: list[Entry] = []
+        """Entries that the log had when this process claimed the run."""
+        self.pending: list[Entry] = []
+        """Entries that are not in the log yet."""
         self.unconfirmed = 0
-        """Number of pending deltas in a write with unknown outcome; they are written again as the same group."""
-        self.logged: list[list[Delta]] = []
+        """Number of pending entries in a write with unknown outcome; they are written again as the same group."""
+        self.logged: list[list[Entry]] = []
         """Groups of the log."""
         self.log_bytes = 0
         """Bytes of the log that count in the project's quota once the response has ended."""
@@ -93,11 +76,14 @@ class BackgroundRun:
         """Whether another process has the run, or the response was deleted."""
         self.ended = False
         """Whether the ended response is stored."""
+        self.passages: dict[str, int] | None = None
+        """Budget of the passages in the prompt, which the ended response shows; `None`: files were not searched."""
         self.changes = Changes()
         """Growth of the log and the end of the run, which readers in this process wait for."""
         self._events = events
         self._log = log
         self._usage: dict[str, Any] = {}
+        self._is_stored = False
         self._generation: Generation | None = None
         self._abandoned: GenerationError | None = None
 
@@ -107,21 +93,26 @@ class BackgroundRun:
         return self.document.id
 
     @property
-    def tokens(self) -> int:
-        """Number of positions that the log had when this process claimed the run."""
-        return sum(delta.positions for delta in self.recovered)
+    def output(self) -> ResponseOutput:
+        """Output of the response until now."""
+        return self._events.output
 
-    async def add(self, deltas: Sequence[Delta]) -> None:
-        """Add deltas to the output, to be written to the log."""
-        await self._events.arrived(deltas)  # readers make the events again from the log
-        self.pending += deltas
+    def begin(self) -> None:
+        """Have the output written to the log from now on, as the response is stored."""
+        self._is_stored = True
         if self.pending:
             self._log.add(self)
 
-    def used(self, generation: Generation) -> None:
+    async def add(self, entries: Sequence[Entry]) -> None:
+        """Add entries to the output, to be written to the log."""
+        await self._events.arrived(entries)  # readers make the events again from the log
+        self.pending += entries
+        if self.pending and self._is_stored:
+            self._log.add(self)
+
+    def used(self, usage: Usage, parts: Sequence[UsagePart]) -> None:
         """Record the usage that the response reports."""
-        usage = generation.usage if generation.finished else generation.usage_so_far
-        self._usage = response_usage(usage, generation.parts)
+        self._usage = response_usage(usage, parts)
 
     def lose(self) -> None:
         """Stop generating because another process has the run, or the response was deleted."""
@@ -129,9 +120,8 @@ class BackgroundRun:
         self.abandon(ClientDisconnected())
 
     def generate(self, generation: Generation) -> None:
-        """Set the generation of the answer, which ends at once if the run was to stop before."""
+        """Set the generation that runs now, which ends at once if the run was to stop before."""
         self._generation = generation
-        generation.deliver(self.recovered)
         if self._abandoned is not None:
             generation.abandon(self._abandoned)
 
@@ -142,7 +132,8 @@ class BackgroundRun:
             self._generation.abandon(error)
 
     async def recover(self, runs: ResponseRuns) -> None:
-        """Seal the log against its earlier writer, and read the deltas that it has."""
+        """Seal the log against its earlier writer, and read the entries that it has."""
+        self.begin()
         while True:
             groups = await runs.log(self.document.owner, self.id, len(self.logged))
             self.logged += map(decoded, groups)
@@ -152,13 +143,13 @@ class BackgroundRun:
                 self.logged.append([])
                 self.log_bytes += group_bytes(seal.content)
                 break
-        self.recovered = [delta for group in self.logged for delta in group]
+        self.recovered = [entry for group in self.logged for entry in group]
         await self._events.arrived(self.recovered)
 
-    def group(self, deltas: Sequence[Delta]) -> LogGroup:
+    def group(self, entries: Sequence[Entry]) -> LogGroup:
         """Return the next group of the log."""
-        created = self.document.created
-        return LogGroup(self.id, self.document.owner, len(self.logged), encoded(deltas), created, self.document.expires)
+        of = self.document
+        return LogGroup(self.id, of.owner, len(self.logged), encoded(entries), of.created, of.expires)
 
     async def flushed(self) -> None:
         """Wait until all output is in the log, or the run is lost."""
@@ -205,7 +196,8 @@ class BackgroundRun:
 
     def _ended(self, error: Exception | None, error_of: ErrorOf) -> dict[str, Any]:
         if error is None:
-            return self._events.finished(self._usage, int(time.time()))
+            ended = self._events.finished(self._usage, int(time.time()))
+            return ended if self.passages is None else {**ended, "passages": self.passages}
         for _ in self._events.break_off():
             pass
         if isinstance(error, ClientDisconnected):

@@ -12,6 +12,7 @@ from typing import Any
 from gateway.answers.event_frames import compact
 from gateway.answers.responses.output import INCOMPLETE, Event, ResponseOutput
 from gateway.answers.responses.response_object import ResponseObject
+from gateway.answers.responses.run_log import Entry, JobBegun, JobEnded, SearchBegun, SearchEnded
 from gateway.openai.responses.response import ResponseStatus
 from router.messages import Delta
 
@@ -47,23 +48,25 @@ class ResponseEvents:
         """Yield the event that the response is in progress."""
         yield from self._numbered(self._of_response("in_progress", "in_progress"))
 
-    async def arrived(self, deltas: Sequence[Delta]) -> list[Event]:
-        """Read the images of the next deltas of the answer; return the events about these deltas."""
-        await self.output.read_images(deltas)
-        return list(self.take(deltas))
+    async def arrived(self, entries: Sequence[Entry]) -> list[Event]:
+        """Read the images of the next entries of the answer's log; return the events about these entries."""
+        await self.output.read_images([each for each in entries if isinstance(each, Delta)])
+        return list(self.take(entries))
 
-    def take(self, deltas: Iterable[Delta]) -> Iterator[Event]:
-        """Yield the events about the next deltas of the answer, whose images are read."""
-        for delta in deltas:
-            yield from self._numbered(self.output.take(delta))
-
-    def begin_search(self, queries: Sequence[str]) -> Iterator[Event]:
-        """Yield the events about the beginning of a file search."""
-        yield from self._numbered(self.output.begin_search(queries))
-
-    def end_search(self, results: list[dict[str, Any]] | None) -> Iterator[Event]:
-        """Yield the events about the end of a file search, whose item shows `results`."""
-        yield from self._numbered(self.output.end_search(results))
+    def take(self, entries: Iterable[Entry]) -> Iterator[Event]:
+        """Yield the events about the next entries of the answer's log, whose images are read."""
+        for entry in entries:
+            match entry:
+                case Delta():
+                    yield from self._numbered(self.output.take(entry))
+                case SearchBegun():
+                    yield from self._numbered(self.output.begin_search(entry.queries))
+                case SearchEnded():
+                    yield from self._numbered(self.output.end_search(entry.results))
+                case JobBegun():
+                    self.output.sources = entry.sources
+                case JobEnded():
+                    self.output.wanted_queries()  # the log says which of them are searched for
 
     def break_off(self) -> Iterator[Event]:
         """Yield the events about the end of the open item of an answer that goes no further."""

@@ -83,7 +83,7 @@ class ResponseOutput:
         self.steps: list[dict[str, Any]] = []
         """The ended steps before the answer."""
         self.finish_reason: FinishReason | None = None
-        self.sources: list[Source] = []
+        self.sources: Sequence[Source] = ()
         """Passages that file searches have found, which the text cites by their numbers from 1."""
         self._searches = searches
         self._wanted: dict[int, list[str]] = {}

@@ -13,6 +13,9 @@ from gateway.openai.responses.tools import OfferedTool, ResponseFunction
 from gateway.openai.usage import CompletionUsage
 from router.messages import ServiceClass, Usage, UsagePart
 
+_ADDED_AT_END = ("usage", "steps", "passages")
+"""Fields that a response does not have before its end."""
+
 
 @dataclass(frozen=True)
 class ResponseObject:
@@ -76,7 +79,7 @@ class ResponseObject:
             "incomplete_details": None,
             "output": [],
         }
-        return cls({name: each for name, each in response.items() if name not in ("usage", "steps")} | fresh)
+        return cls({name: each for name, each in response.items() if name not in _ADDED_AT_END} | fresh)
 
     @property
     def id(self) -> str:

@@ -25,8 +25,8 @@ from gateway.http.dialect import OPENAI, Dialect
 from gateway.http.disconnect import run_until_disconnect
 from gateway.http.gateway import Gateway, gateway_of
 from gateway.http.sse import SharedEventStream
-from gateway.http.vector_stores import find_store
 from gateway.openai.responses.tools import FILE_SEARCH, MAX_STORES
+from gateway.vector_stores.access import find_store
 from runtime import strict_json
 
 HEADER = b"idempotency-key"

@@ -15,11 +15,12 @@ from fastapi import APIRouter, Depends, Request, Response
 from auth_billing.access.principal import Principal
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.idempotency import KeyedRequest
+from gateway.admission.controller import AdmittedRequest
 from gateway.answers.collection import collect
 from gateway.answers.event_frames import PING
 from gateway.answers.idempotency import REQUEST_KEY
 from gateway.answers.responses.answer import response_frames, whole_response
-from gateway.answers.responses.background import AcceptedJob
+from gateway.answers.responses.background_jobs import AcceptedJob
 from gateway.answers.responses.background_reader import BackgroundReader
 from gateway.answers.responses.background_run import events_of
 from gateway.answers.responses.drawn_images import DrawnImages
@@ -27,6 +28,7 @@ from gateway.answers.responses.events import ResponseEvents
 from gateway.answers.responses.output import ResponseOutput
 from gateway.answers.responses.repeated_request import repeated_response
 from gateway.answers.responses.response_object import ResponseObject, response_usage
+from gateway.answers.responses.search_progress import SearchPlan
 from gateway.content_cipher import ContentKind
 from gateway.errors import InvalidRequest
 from gateway.http import rate_limits
@@ -34,16 +36,18 @@ from gateway.http.api_documentation import document_route
 from gateway.http.dependencies import (
     AuthorisedCompaction,
     AuthorisedInputTokens,
+    AuthorisedRequest,
     AuthorisedResponse,
     ChatCaller,
     CurrentGateway,
 )
 from gateway.http.dialect import OPENAI
+from gateway.http.document_audit import client_address
 from gateway.http.document_pages import object_response
 from gateway.http.file_search import FileSearchResponse
 from gateway.http.gateway import Gateway
 from gateway.http.http_errors import response_error
-from gateway.http.job_submission import admit_chat, submit
+from gateway.http.job_submission import admit_chat, read_attachments, submit
 from gateway.http.json_response import json_response
 from gateway.http.pagination import page_of, query_of
 from gateway.http.response_input import ResponseInput, read_input, response_fields, translated
@@ -52,7 +56,7 @@ from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream, SharedEventStream
 from gateway.http.tokenisation import count_prompt_tokens
 from gateway.jobs.image_generation import check_image_tool, with_image_call
-from gateway.jobs.job_builder import response_job
+from gateway.jobs.job_builder import Origin, build_chat_job, response_job
 from gateway.openai.responses.compaction import (
     MAX_SUMMARY_TOKENS,
     CompactedResponse,
@@ -73,6 +77,7 @@ from gateway.openai.responses.response import (
 from gateway.openai.responses.stored_items import to_stored, without_ids
 from gateway.openai.responses.tools import custom_names, image_tool
 from gateway.openai.responses.translation import to_chat
+from router.messages import Job
 from stored_objects.errors import DocumentNotFound, StorageQuotaExceeded
 from stored_objects.project_documents.records import ProjectDocument, ProjectOwner
 from stored_objects.responses.responses import StoredResponse, new_document
@@ -112,30 +117,33 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
             searches=body.file_search is not None,
         )
         keep = partial(_keep, gateway, ProjectOwner.of(caller) if body.stores else None, given)
-        if body.file_search is not None:
-            searching = FileSearchResponse(request, authorised, given.items, output, keep)
-            await searching.begin()
-            if body.stream:
-                return EventStream(gateway, searching, searching.frames())
-            return object_response(await searching.whole())
-        chat = await translated(given.items, partial(to_chat, body, given.items))
         max_seconds = gateway.settings.max_background_seconds if body.background else None
-        admitted, job = await admit_chat(request, gateway, caller, chat, max_seconds=max_seconds)
+        if body.file_search is None:
+            plan, chat = None, await translated(given.items, partial(to_chat, body, given.items))
+            admitted, job = await admit_chat(request, gateway, caller, chat, max_seconds=max_seconds)
+        else:
+            admitted, job, plan = await _admit_search(request, authorised, given, max_seconds=max_seconds)
         if (number := image_tool(body.offered_tools)) is not None:
             check_image_tool(admitted.model, f"tools[{number}].type")
         if body.must_draw:
             job = with_image_call(job)
         job = response_job(job, job_id or response_id, drops_turns=body.truncation == "auto")
         response = ResponseObject.of(response_id, body, model=admitted.model.name, service_class=admitted.service_class)
+        accepted = AcceptedJob(admitted, job, rate_limits.allowance_of(request), plan)
         if body.background:
             queued = StoredResponse(
                 response.in_state("queued"), to_stored(given.own, response_id), [each.id for each in given.context]
             )
             (document,) = gateway.documents.responses.created(ProjectOwner.of(caller), await new_document(queued))
-            accepted = AcceptedJob(admitted, job, rate_limits.allowance_of(request))
             await gateway.background.start(document, accepted)
             return _background_answer(request, gateway, caller, queued, streamed=bool(body.stream))
         events = ResponseEvents(response, output)
+        if plan is not None:
+            searching = FileSearchResponse(request, authorised, accepted, events, keep)
+            await searching.begin()
+            if body.stream:
+                return EventStream(gateway, searching, searching.frames())
+            return object_response(await searching.whole())
         async with submit(request, gateway, admitted, [job], streamed=bool(body.stream)) as generation:
             if body.stream:
                 await generation.wait_for_first_reply(gateway.settings.header_delay)
@@ -248,6 +256,28 @@ async def list_input_items(
     stored = await gateway.responses.find(ProjectOwner.of(caller), response_id)
     items = [InputItemResource.model_validate(item) for item in stored.items]
     return json_response(page_of(InputItemList, items if query.order == "asc" else items[::-1], query))
+
+
+async def _admit_search(
+    request: Request,
+    authorised: AuthorisedRequest[ResponseRequest],
+    given: ResponseInput,
+    *,
+    max_seconds: float | None,
+) -> tuple[AdmittedRequest, Job, SearchPlan]:
+    """Admit a response with the tool `file_search`; return its job without passages, and its searches.
+
+    Raises:
+        Exception: As `AnswerSearcher.stores`, `read_attachments` and `AdmissionController.admit` do.
+    """
+    caller, body, gateway = authorised
+    assert body.file_search is not None  # noqa: S101 - the caller's condition
+    await gateway.searcher.stores(caller, body.file_search)
+    chat = await translated(given.items, partial(to_chat, body, given.items))
+    plain, images = await read_attachments(request, gateway, caller, chat)
+    admitted = await gateway.admission.admit(caller, plain)
+    job = build_chat_job(plain, admitted, Origin.of(gateway.settings, max_seconds), images)
+    return admitted, job, SearchPlan.of(body, chat, plain, client_address(request))
 
 
 def _encryption(gateway: Gateway, caller: Principal, kind: ContentKind) -> Callable[[str], str]:

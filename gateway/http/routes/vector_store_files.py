@@ -18,8 +18,6 @@ from gateway.http.json_response import json_response
 from gateway.http.pagination import listed, query_of
 from gateway.http.vector_stores import (
     attached_files,
-    check_embeds,
-    find_store_to_change,
     page_query,
     shown_batch,
     shown_file,
@@ -37,6 +35,7 @@ from gateway.openai.vector_stores import (
     VectorStoreFileQuery,
     VectorStoreFileUpdate,
 )
+from gateway.vector_stores.access import check_embeds, find_store_to_change
 from gateway.vector_stores.embedder import served_embedder
 from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.audit_actions import file_deleted, read

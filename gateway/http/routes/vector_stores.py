@@ -15,9 +15,6 @@ from gateway.http.json_response import json_response
 from gateway.http.pagination import listed, query_of
 from gateway.http.vector_stores import (
     attached_files,
-    check_embeds,
-    find_store,
-    find_store_to_change,
     page_query,
     shown_passage,
     shown_store,
@@ -33,6 +30,7 @@ from gateway.openai.vector_stores import (
     VectorStoreQuery,
     VectorStoreUpdate,
 )
+from gateway.vector_stores.access import check_embeds, find_store, find_store_to_change
 from gateway.vector_stores.embedder import embedder_of
 from gateway.vector_stores.search import Queries, search_stores
 from stored_objects.project_documents.records import ProjectOwner

@@ -283,8 +283,6 @@ class ResponseRequest(PromptFields):
             raise conflict("background", "responses in the background can't extend a conversation")
         if self.background and self.includes_encrypted_reasoning:
             raise conflict("include", "responses in the background are continued by 'previous_response_id'")
-        if self.background and self.file_search is not None:
-            raise conflict("background", "responses in the background can't search files")
         return self
 
     @property

@@ -10,8 +10,8 @@ import pytest
 
 from auth_billing.access.principal import Principal
 from auth_billing.access.scopes import Scope
+from gateway.answers.responses.search_progress import MAX_SEARCHES
 from gateway.http import sse
-from gateway.http.file_search import MAX_SEARCHES
 from router.messages import ChatPrompt, FailureCode, Job, ServiceClass, ToolCallDelta, ToolMode
 from router.producer.errors import SlowClient
 from stored_objects.project_documents.records import ProjectOwner
@@ -109,7 +109,7 @@ async def test_the_model_decides_to_search_and_all_is_one_bill() -> None:
         assert functions_of(first) == functions_of(second) == ["file_search"]
         assert prompt_of(first) == "How is the dog?"
         assert "kennel" in prompt_of(second)
-        assert (first.id, second.id) == (body["id"], f"{body['id']}-1")
+        assert (first.id, second.id) == (body["id"], f"{body['id']}-s1")
         await eventually(lambda: len(shelf.stage.receipts) == 4)
         used = [each.usage.completion_tokens for each in shelf.stage.receipts]
         assert body["usage"]["output_tokens"] == sum(used) == 4
@@ -307,7 +307,6 @@ async def test_a_failure_in_a_stream_is_its_last_event() -> None:
 @pytest.mark.parametrize(
     ("fields", "status", "param"),
     [
-        ({"background": True}, 400, "background"),
         ({"tool": {"max_num_results": 51}}, 400, "tools[0].max_num_results"),
         ({"tool": {"vector_store_ids": []}}, 400, "tools[0].vector_store_ids"),
         ({"tool": {"vector_store_ids": ["vs_none"]}}, 404, None),

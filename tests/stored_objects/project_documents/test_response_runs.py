@@ -17,7 +17,7 @@ from tests.fakes.project_documents import DictDocumentStore, DictResponseRuns
 
 OURS, THEIRS = ProjectOwner("org-1", "proj-1"), ProjectOwner("org-1", "proj-2")
 NOW = 1000.0
-RUN = ResponseRun("runner-1", NOW + 10, b"job", "key-1", "user-1")
+RUN = ResponseRun("runner-1", NOW + 10, b"job", "key-1", "user-1", search=b"plan")
 DOCUMENT = ProjectDocument("resp_1", OURS.organisation, OURS.project, NOW, NOW + 1e6, b"queued")
 USAGE = Usage(prompt_tokens=3, completion_tokens=4)
 RECEIPT = Receipt(job="resp_1-1", tenant="org-1", gateway="gateway-1", outcome=Outcome.FINISHED, usage=USAGE, at=NOW)
@@ -116,3 +116,13 @@ async def test_the_sweeper_finds_the_receipts_of_an_ended_response(connection: S
     await runs.finish(DOCUMENT.id, "runner-1", b"ended", 9, [RECEIPT])
     (statement,) = (await answered.statements([DOCUMENT.id])).values()
     assert (statement.usage, statement.outcome) == (RECEIPT.usage, RECEIPT.outcome)
+
+
+@pytest.mark.store
+async def test_a_run_of_an_earlier_version_has_no_searches(connection: StoreConnection) -> None:
+    runs = MongoResponseRuns(connection)
+    await runs.begin(DOCUMENT, RUN)
+    await connection.durable(RESPONSES).update_one({"_id": DOCUMENT.id}, {"$unset": {"run.search": ""}})
+    claimed = await runs.claim(DOCUMENT.id, "runner-2", NOW + 30, NOW + 21)
+    assert claimed is not None
+    assert claimed[1].search == b""

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from gateway.answers.responses.background_run import BackgroundRun, LogWriter, encoded, events_of
+from gateway.answers.responses.background_run import BackgroundRun, LogWriter, events_of
 from gateway.answers.responses.events import ResponseEvents
 from gateway.answers.responses.response_object import ResponseObject
+from gateway.answers.responses.run_log import encoded
 from gateway.http.gateway import Gateway
 from gateway.openai.responses.request import ResponseRequest
 from router.messages import ChatPrompt, Delta, Job, ServiceClass
@@ -78,7 +79,9 @@ class StoredRun:
 
     def run(self) -> BackgroundRun:
         """The run in a process."""
-        return BackgroundRun(self.document, self.stored, stored_events(self.stored), self.log)
+        run = BackgroundRun(self.document, self.stored, stored_events(self.stored), self.log)
+        run.begin()
+        return run
 
     def hold(self, runner: str) -> None:
         """Give the lease to another process."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from auth_billing.errors import InsufficientCredit, StoreUnavailable
-from gateway.answers.responses.background_run import encoded
+from gateway.answers.responses.run_log import encoded
 from gateway.errors import PromptBlocked, RequestTooLarge
 from gateway.jobs.generation import Generation
 from stored_objects.project_documents.response_runs import LogGroup

@@ -62,14 +62,14 @@ async def write(stored: StoredRun, run: BackgroundRun, *groups: int) -> None:
         group: LogGroup = run.group(ANSWER[start : start + size])
         assert await stored.runs.append([group]) == [True]
         await run.add(ANSWER[start : start + size])
-        run.logged.append(ANSWER[start : start + size])
+        run.logged.append([*ANSWER[start : start + size]])
         run.pending.clear()
         run.changes.notify()
         start += size
 
 
 async def end(stored: StoredRun, run: BackgroundRun, error: Exception | None = None) -> None:
-    run.used(Generated().generation)
+    run.used(*Generated().used)
     assert await run.store_end(stored.runs, RUNNER, KeyedBilling(ID), error, error_of, quota=stored.quota)
     run.changes.notify()
 

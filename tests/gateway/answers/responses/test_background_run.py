@@ -12,7 +12,8 @@ import pytest
 
 from auth_billing.errors import RecordRefused, StoreUnavailable
 from gateway.answers.responses import background_run as module
-from gateway.answers.responses.background_run import BackgroundRun, LogWriter, decoded, encoded
+from gateway.answers.responses.background_run import BackgroundRun, LogWriter
+from gateway.answers.responses.run_log import Entry, decoded, encoded
 from gateway.errors import ClientDisconnected
 from gateway.jobs.generation import Generation
 from gateway.jobs.keyed_billing import KeyedBilling
@@ -27,19 +28,11 @@ ANSWER = deltas({"text": "a"}, {"text": "b"}, {"text": "c"})
 
 
 class Generated:
-    """A generation whose usage a run records, and which notes why it was abandoned."""
-
-    parts = ()
-    usage = Usage(prompt_tokens=5, completion_tokens=3)
-    usage_so_far = Usage(prompt_tokens=5, completion_tokens=1)
+    """A generation that notes why it was abandoned, and what it has used."""
 
     def __init__(self, *, finished: bool = True) -> None:
-        self.finished = finished
-        self.delivered: list[Delta] = []
+        self.used = Usage(prompt_tokens=5, completion_tokens=3 if finished else 1), ()
         self.abandoned: list[Exception] = []
-
-    def deliver(self, deltas: Sequence[Delta]) -> None:
-        self.delivered += deltas
 
     def abandon(self, error: Exception) -> None:
         self.abandoned.append(error)
@@ -68,11 +61,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def logged(stored: StoredRun) -> list[Delta]:
-    return [each for group in await stored.runs.log(OWNER, ID, 0) for each in decoded(group)]
+    return of_deltas([each for group in await stored.runs.log(OWNER, ID, 0) for each in decoded(group)])
+
+
+def of_deltas(entries: Sequence[Entry]) -> list[Delta]:
+    assert all(isinstance(each, Delta) for each in entries)
+    return [each for each in entries if isinstance(each, Delta)]
 
 
 def test_a_group_is_decoded_as_it_was_without_the_ids_of_an_attempt() -> None:
-    (one,) = decoded(encoded([ANSWER[0]]))
+    (one,) = of_deltas(decoded(encoded([ANSWER[0]])))
     assert (one.job_id, one.attempt_id) == ("", "")
     assert (one.text, one.start, one.token_ids) == (ANSWER[0].text, ANSWER[0].start, ANSWER[0].token_ids)
 
@@ -94,12 +92,12 @@ async def test_output_is_in_the_log_before_readers_see_it() -> None:
     version = run.changes.version
     async with writing(stored.log):
         await run.changes.wait(version, 30.0)
-        assert [each.text for group in run.logged for each in group] == ["a", "b"]
+        assert [each.text for group in run.logged for each in of_deltas(group)] == ["a", "b"]
         assert [each.text for each in await logged(stored)] == ["a", "b"]
         await run.add(ANSWER[2:])
         await run.flushed()
     assert run.pending == []
-    assert [[each.text for each in group] for group in run.logged] == [["a", "b"], ["c"]]
+    assert [[each.text for each in of_deltas(group)] for group in run.logged] == [["a", "b"], ["c"]]
     assert [each.text for each in await logged(stored)] == ["a", "b", "c"]
 
 
@@ -127,13 +125,9 @@ async def test_a_successor_continues_after_the_log() -> None:
         await first.flushed()
         successor = stored.run()
         await successor.recover(stored.runs)
-        assert [each.text for each in successor.recovered] == ["a", "b"]
-        assert successor.tokens == 2
-        generated = Generated()
-        successor.generate(generated.generation)
-        assert generated.delivered == successor.recovered
+        assert [each.text for each in of_deltas(successor.recovered)] == ["a", "b"]
         await successor.add(ANSWER[2:])
-        successor.used(generated.generation)
+        successor.used(*Generated().used)
         assert await successor.store_end(stored.runs, RUNNER, KeyedBilling(ID), None, error_of, quota=stored.quota)
     assert [each.text for each in await logged(stored)] == ["a", "b", "c"]
     ended = await stored.response()
@@ -182,13 +176,14 @@ async def test_a_write_with_unknown_outcome_is_in_the_log_once(stores: bool, is_
     runs.failures, runs.stores, runs.is_down = [StoreUnavailable("away")], stores, is_down
     log = LogWriter(runs)
     run = BackgroundRun(stored.document, stored.stored, stored_events(stored.stored), log)
+    run.begin()
     await run.add(ANSWER[:1])
     runs.on_failure = lambda: run.add(ANSWER[1:2])
     async with writing(log):
         await run.flushed()
     assert not run.lost
     assert [each.text for each in await logged(stored)] == ["a", "b"]
-    assert [each.text for group in run.logged for each in group] == ["a", "b"]
+    assert [each.text for group in run.logged for each in of_deltas(group)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +200,7 @@ async def test_the_end_is_stored_with_its_reason(
     stored = await StoredRun().begin()
     run = stored.run()
     await run.add(ANSWER if finished else ANSWER[:1])
-    run.used(Generated(finished=finished).generation)
+    run.used(*Generated(finished=finished).used)
     async with writing(stored.log):
         assert await run.store_end(stored.runs, RUNNER, KeyedBilling(ID), error, error_of, quota=stored.quota)
     assert run.ended
@@ -219,7 +214,7 @@ async def test_the_end_is_tried_again_and_without_output_if_it_is_too_large() ->
     stored = await StoredRun().begin()
     stored.runs = runs = FlakyRuns(stored.runs)
     run = stored.run()
-    run.used(Generated().generation)
+    run.used(*Generated().used)
     runs.failures = [StoreUnavailable("away"), RecordRefused("too large")]
     assert await run.store_end(runs, RUNNER, KeyedBilling(ID), None, error_of, quota=stored.quota)
     ended = await stored.response()
