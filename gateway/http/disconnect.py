@@ -14,7 +14,9 @@ T = TypeVar("T")
 
 
 async def run_until_disconnect(receive: Receive, coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run `coroutine` and return its result; cancel it if the client disconnects. Read the request's body before.
+    """Run `coroutine` and return its result; cancel it if the client disconnects, and wait until it has ended.
+
+    Read the request's body before.
 
     Raises:
         ClientDisconnected: The client disconnected before the coroutine returned.
@@ -28,6 +30,7 @@ async def run_until_disconnect(receive: Receive, coroutine: Coroutine[Any, Any, 
     finally:
         for task in (work, watch):
             task.cancel()
+        await asyncio.wait({work, watch})
 
 
 async def disconnected(receive: Receive) -> None:

@@ -15,7 +15,7 @@ from auth_billing.access.principal import Principal
 from auth_billing.audit_log import Action, Event
 from gateway.admission.controller import AdmittedRequest
 from gateway.http import rate_limits
-from gateway.http.disconnect import disconnected
+from gateway.http.disconnect import disconnected, run_until_disconnect
 from gateway.http.document_audit import record_accesses
 from gateway.http.gateway import Gateway
 from gateway.jobs.generation import Generation
@@ -24,7 +24,7 @@ from gateway.jobs.keyed_billing import SCOPE_KEY, KeyedBilling
 from gateway.jobs.prompt_files import PromptFiles
 from gateway.jobs.prompt_images import PromptImages
 from gateway.openai.chat_completions import ChatCompletionRequest
-from gateway.openai.messages import file_ids
+from gateway.openai.messages import file_ids, user_parts
 from router.messages import Job
 
 
@@ -53,13 +53,24 @@ async def read_attachments(
 ) -> tuple[ChatCompletionRequest, list[bytes]]:
     """Return a chat completion with texts in place of its files, and its image files in order of the conversation.
 
+    A client that disconnects ends the reading, and nothing of the request is left.
+
     Raises:
+        ClientDisconnected: The client disconnected before all was read.
         InvalidRequest: The model reads no images, or an image or a file can't be read; `param` names it.
         ModelNotFound: The model is unknown, or the caller may not use it.
         ScopeMissing: An image or a file is the project's, and the caller's key lacks the scope `files`.
         BlobsUnavailable, StoreUnavailable: A stored image or file can't be read, or the access not recorded now.
     """
     gateway.admission.check_images(caller, body)
+    if not any(part.type != "text" for message in body.messages for part in user_parts(message)):
+        return body, []
+    return await run_until_disconnect(request.receive, _read(request, gateway, caller, body))
+
+
+async def _read(
+    request: Request, gateway: Gateway, caller: Principal, body: ChatCompletionRequest
+) -> tuple[ChatCompletionRequest, list[bytes]]:
     images = await PromptImages(gateway.objects, gateway.addresses, str(request.base_url)).read(caller, body)
     read = await PromptFiles(gateway.files, gateway.prompt_parser).inlined(caller, body)
     accesses = [Action(Event.DOCUMENT_READ, each, caller.project) for each in file_ids(body.messages)]
