@@ -31,7 +31,9 @@ MongoUrl = Annotated[str | None, typer.Option("--mongodb-url", help="MongoDB.", 
 OpsPort = Annotated[
     int | None, typer.Option("--ops-port", help="Port of /metrics, /healthz, /status.", show_default=False)
 ]
-Id = Annotated[str | None, typer.Option("--id", help="Name of the process (from the host).", show_default=False)]
+Id = Annotated[
+    str | None, typer.Option("--id", help="Unique name of the process (host name and its pid).", show_default=False)
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -41,12 +43,15 @@ def register(app: typer.Typer) -> None:
 
 
 def _unique_name(kind: str) -> str:
-    """Return the default id of a process: `kind` and host name, e.g. `worker-4f2a`; unique per machine or container."""
-    return f"{kind}-{socket.gethostname().replace('.', '-')}"
+    """Return the default id of a process: `kind`, host name and process id, e.g. `worker-4f2a-731`.
+
+    Several workers of one machine need different ids: the last heartbeat of an id replaces the others.
+    """
+    return f"{kind}-{socket.gethostname().replace('.', '-')}-{os.getpid()}"
 
 
 def _named(kind: str, field: str, given: str | None) -> str | None:
-    """Return the given id, else one from the host name; `None` if the environment has one."""
+    """Return the given id, else one from host name and process id; `None` if the environment has one."""
     return given or (None if environment.variable(field) in os.environ else _unique_name(kind))
 
 
