@@ -66,7 +66,8 @@ class EmbeddedStore:
         """
         if not os.access(self._program, os.X_OK):
             raise StoreNotInstalled(
-                f"the store program is not at {self._program}: run `make setup`, or set HEADRACE_MONGODB_URL"
+                f"the store program is not at {self._program}: "
+                "run `make setup` with the same HEADRACE_HOME, or set HEADRACE_MONGODB_URL"
             )
         data = self.home / "store"
         data.mkdir(mode=0o700, parents=True, exist_ok=True)

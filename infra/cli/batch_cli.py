@@ -86,7 +86,7 @@ def download(
 ) -> None:
     """Write the results of a batch that has ended to files."""
     commands = _commands()
-    found = commands.find(id)
+    found = commands.ended(id)
     for file_id, path in ((found["output_file_id"], output), (found["error_file_id"], errors)):
         if file_id is not None and path is not None:
             commands.download(file_id, path)

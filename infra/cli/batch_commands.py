@@ -67,6 +67,17 @@ class BatchCommands:
         """Return one batch."""
         return self._answer("GET", f"/batches/{id}")
 
+    def ended(self, id: str) -> Batch:
+        """Return one batch that has ended.
+
+        Raises:
+            StartupError: it has not ended, so it has no results.
+        """
+        found = self.find(id)
+        if found["status"] not in ENDED:
+            raise StartupError(f"the batch is {found['status']} and has no results yet: `headrace batch wait {id}`")
+        return found
+
     def latest(self) -> list[Batch]:
         """Return the project's newest batches, at most 100."""
         found: list[Batch] = self._answer("GET", "/batches?limit=100")["data"]

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from infra.cli.batch_commands import BatchCommands
 from infra.cli.main import app
+from runtime.lifecycle import StartupError
 from tests.infra.cli.test_batch_commands import batch
 
 
@@ -60,3 +61,10 @@ def test_results_are_written_to_files(answers: dict[str, Any], tmp_path: Path) -
     output, errors = tmp_path / "out.jsonl", tmp_path / "err.jsonl"
     assert run("download", "batch_1", str(output), "--errors", str(errors))[0] == 0
     assert (output.read_text(), errors.read_text()) == ("file-out", "file-err")
+
+
+def test_a_batch_that_runs_has_no_results(answers: dict[str, Any], tmp_path: Path) -> None:
+    answers.update(status="cancelling", output_file_id=None)
+    with pytest.raises(StartupError, match="is cancelling and has no results yet: `headrace batch wait batch_1`"):
+        CliRunner().invoke(app, ["batch", "download", "batch_1", str(tmp_path / "out.jsonl")], catch_exceptions=False)
+    assert not (tmp_path / "out.jsonl").exists()
