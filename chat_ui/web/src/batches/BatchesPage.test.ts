@@ -54,6 +54,7 @@ it("cancels after a confirmation, and names the lines of an invalid file", async
   expect(await screen.findByText("Line 7: No JSON.")).toBeTruthy();
   await userEvent.click(screen.getByRole("button", { name: "Cancel batch" }));
   const dialog = within(screen.getByRole("dialog"));
+  expect(dialog.getByRole("button", { name: "Keep running" })).toBeTruthy();
   await userEvent.click(dialog.getByRole("button", { name: "Cancel batch" }));
   expect(call).toHaveBeenCalledWith("POST /batches/{batch_id}/cancel", { path: { batch_id: "batch_1" } });
   await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());

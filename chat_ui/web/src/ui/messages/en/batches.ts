@@ -29,6 +29,7 @@ export const batches = {
   batchOutput: "Download answers",
   batchErrors: "Download errors",
   batchCancel: "Cancel batch",
+  batchKeep: "Keep running",
   batchCancelTitle: (name: string) => `Cancel ${name}?`,
   batchCancelText: "Lines that run now still end and are paid for. The answers so far can be downloaded; the other lines are not answered.",
 };

@@ -39,7 +39,7 @@ export const documents = {
   filesTitle: "Files",
   filesAdd: "Add files",
   filesInput: "Files to upload",
-  filesAddHint: "Or drop them here: PDF, Word, PowerPoint, Excel, CSV, HTML, EPUB, Markdown, text and source code, up to 512 MiB each.",
+  filesAddHint: "Or drop them here: PDF, Word, PowerPoint, Excel, CSV, HTML, EPUB, Markdown, text, source code and scanned pages (PDF, PNG, JPEG, TIFF), up to 512 MiB each.",
   filesReady: (text: string, count: number) => `${files(text, count)} searchable`,
   filesOpen: (text: string, count: number) => `${files(text, count)} being read`,
   filesFailed: (text: string, count: number) => `${files(text, count)} could not be read`,

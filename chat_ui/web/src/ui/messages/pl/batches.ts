@@ -34,6 +34,7 @@ export const batches: typeof english = {
   batchOutput: "Pobierz odpowiedzi",
   batchErrors: "Pobierz błędy",
   batchCancel: "Anuluj zadanie",
+  batchKeep: "Nie anuluj",
   batchCancelTitle: (name) => `Anulować ${name}?`,
   batchCancelText: "Wiersze, które są teraz w toku, zostaną dokończone i policzone. Dotychczasowe odpowiedzi można pobrać; pozostałe wiersze nie zostaną opracowane.",
 };

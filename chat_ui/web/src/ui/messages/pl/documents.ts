@@ -48,7 +48,7 @@ export const documents: typeof english = {
   filesTitle: "Pliki",
   filesAdd: "Dodaj pliki",
   filesInput: "Pliki do przesłania",
-  filesAddHint: "Możesz je też tu upuścić: PDF, Word, PowerPoint, Excel, CSV, HTML, EPUB, Markdown, tekst i kod źródłowy, do 512 MiB każdy.",
+  filesAddHint: "Możesz je też tu upuścić: PDF, Word, PowerPoint, Excel, CSV, HTML, EPUB, Markdown, tekst, kod źródłowy i zeskanowane strony (PDF, PNG, JPEG, TIFF), do 512 MiB każdy.",
   filesReady: (text, count) => `Do przeszukiwania: ${files(text, count)}`,
   filesOpen: (text, count) => `w odczycie: ${files(text, count)}`,
   filesFailed: (text, count) => `nie odczytano: ${files(text, count)}`,
