@@ -11,14 +11,14 @@ from typing import Any
 import structlog
 
 from assistant.catalogue import AssistantSpec
-from assistant.routing import rewriting
+from assistant.routing import function_prompt, rewriting
 from assistant.routing.function_router import MAX_TOKENS
 from assistant.routing.router import Router
 from assistant.tools.sentences import UNKNOWN_TOOL
 from assistant.tools.tool import NotFound, Tool, UsesModels
 from assistant.tools.toolbox import Toolbox
 from assistant.tools.unit_prices import UnitPrices
-from router.messages import OwnTool, Task, Usage, UsagePart
+from router.messages import ChatPrompt, OwnTool, Task, Usage, UsagePart
 from router.model_registry import ModelInfo
 from router.producer.child_jobs import ChildJobs
 from router.producer.errors import ModelUnavailable
@@ -125,6 +125,18 @@ class Abilities:
         if ALL_TOOLS in off:
             return []
         return self.toolbox.known([name for name in self.spec.tools if name not in off])
+
+    def tools_for(self, prompt: ChatPrompt) -> list[Tool]:
+        """Return the assistant's tools for a prompt: beside the client's functions those that it offers.
+
+        A function of the client with the name of a tool takes its place.
+        """
+        tools = self.tools(prompt.tools_off)
+        if not prompt.tools:
+            return tools
+        taken = set(function_prompt.function_names(prompt.tools))
+        offered = [each for each in tools if each.name in prompt.own_tools]
+        return [each for each in offered if function_prompt.function_name(each.name) not in taken]
 
     def unnamed_models(self) -> list[str]:
         """Return names of models that this assistant uses only because they are served; the catalogue names none."""

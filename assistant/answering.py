@@ -22,6 +22,7 @@ from assistant.conversation import Conversation, prompt_limit
 from assistant.mcp.tool import text_for_model
 from assistant.model_calls import ModelCalls
 from assistant.model_port import ModelCallFailed, ModelPiece, ModelRequest
+from assistant.own_calls import OwnCalls
 from assistant.routing import function_prompt
 from assistant.routing.function_router import FunctionRouter, has_room_for_calls
 from assistant.routing.grammar_router import GrammarRouter
@@ -73,7 +74,8 @@ class Answering:
         self._calls = ModelCalls(abilities.children, self._job, attempt.delivery.headers, self._as_answer)
         self._prompt = _chat(attempt)
         self._conversation = Conversation(self._prompt.messages)
-        self._tools = abilities.tools(self._prompt.tools_off)
+        self._tools = abilities.tools_for(self._prompt)
+        self._own_calls = OwnCalls(self._tools, self._prompt.tools or ())
         self._unbilled: list[UsagePart] = []
         """Usage of ended calls that the next ended step has; a client that leaves before does not pay for it."""
 
@@ -91,7 +93,8 @@ class Answering:
         if (chosen := self._prompt.own_tool_call) is not None:
             return await self._called(chosen)
         if self._may_call_tools:
-            routed = await self._route(await self._rewritten())
+            question = self._conversation.question if self._prompt.tools else await self._rewritten()
+            routed = await self._route(question)
             if routed.answer is not None:
                 return await self._go_on(routed.answer)
             if routed.tool is not None:
@@ -104,9 +107,14 @@ class Answering:
 
     @property
     def _may_call_tools(self) -> bool:
-        """Whether the answer may need a step: not with images, the client's own tools, or an answer to continue."""
+        """Whether the answer may need a step: not with images, or an answer to continue.
+
+        Beside the client's functions only where the model that chooses may answer, too.
+        """
         prompt = self._prompt
-        asks = self._conversation.is_question and not (prompt.images or prompt.tools or prompt.continue_final_message)
+        asks = self._conversation.is_question and not (prompt.images or prompt.continue_final_message)
+        if prompt.tools:
+            asks = asks and bool(prompt.own_tools) and has_room_for_calls(self._job)
         return asks and bool(self._tools or self._attempt.steps)
 
     # Steps
@@ -160,6 +168,9 @@ class Answering:
     def _router(self) -> tuple[Router, str]:
         """Return the router of this job, and the name of its model; "" if it has none."""
         abilities = self._abilities
+        if self._prompt.tools:
+            answering = self._answers_with().name
+            return FunctionRouter(answering, answers=True, passed_on=self._prompt.tools), answering
         if abilities.embedding_router is not None and (embedding := abilities.embeds_with) is not None:
             return abilities.embedding_router(embedding.name), embedding.name
         if abilities.spec.routing.way == "classifier" and abilities.classifier is not None:
@@ -288,7 +299,8 @@ class Answering:
         job, prompt = self._job, self._prompt
         messages = self._conversation.prompt(system=self._abilities.spec.system, tool_result=result, dropped=dropped)
         if functions is None and (route := self._earlier("route")) is not None and route.data.get("answers"):
-            functions = function_prompt.functions(function_prompt.by_function_name(self._tools))
+            named = function_prompt.by_function_name(self._tools)
+            functions = function_prompt.offered_functions(named, prompt.tools or ())
         changes: dict[str, Any] = {
             "messages": messages,
             "images": prompt.images[self._conversation.images_before(dropped) :],
@@ -333,15 +345,8 @@ class Answering:
                 if usage.prompt_tokens > self._attempt.prompt_tokens:
                     self._start(usage.prompt_tokens)
                 if piece.delta is not None:
-                    self._release(self._attempt.release(self._without_own_calls(piece.delta)))
+                    self._release(self._attempt.release(self._own_calls.left_out(piece.delta)))
         return self._finished(usage)
-
-    def _without_own_calls(self, delta: Delta) -> Delta:
-        """Leave out calls of the assistant's own tools, which the client does not know."""
-        if self._prompt.tools:
-            return delta
-        reason = "stop" if delta.finish_reason == "tool_calls" else delta.finish_reason
-        return msgspec.structs.replace(delta, tool_calls=None, finish_reason=reason)
 
     def _start(self, prompt_tokens: int) -> None:
         """Tell the gateway the answer's prompt tokens, which a client that leaves in the middle pays for."""

@@ -53,8 +53,16 @@ def by_function_name(tools: Sequence[Tool]) -> dict[str, Tool]:
     return named
 
 
-def functions(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
-    """Return the tools as OpenAI's `tools` of a request, and after them the default function for a direct answer."""
+def function_names(functions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of functions in OpenAI's form."""
+    return [str(each["function"]["name"]) for each in functions]
+
+
+def offered_functions(tools: Mapping[str, Tool], passed_on: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+    """Return the functions that a model is offered, in OpenAI's form: the client's (`passed_on`), then the tools.
+
+    Without functions of the client a default function for a direct answer is the last one.
+    """
     of_tools = [
         {
             "type": "function",
@@ -62,7 +70,7 @@ def functions(tools: Mapping[str, Tool]) -> list[dict[str, Any]]:
         }
         for name, tool in tools.items()
     ]
-    return [*of_tools, _DIRECT_FUNCTION]
+    return [*passed_on, *of_tools] if passed_on else [*of_tools, _DIRECT_FUNCTION]
 
 
 def choice_messages(question: str, tools: Mapping[str, Tool], with_arguments: bool) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assistant.model_port import ModelPiece, ModelPort, ModelRequest
-from assistant.routing.function_prompt import DIRECT, by_function_name, functions
+from assistant.routing.function_prompt import DIRECT, by_function_name, function_names, offered_functions
 from assistant.routing.router import Choice
 from assistant.tools.tool import Tool
 from assistant.turn import Turn
@@ -33,6 +33,9 @@ class FunctionRouter:
 
     model: str
     answers: bool = False
+    passed_on: Sequence[dict[str, Any]] = ()
+    """The client's functions, which are offered before the tools in place of the default function: a call of one is
+    the answer, as text is."""
     way: str = field(default="function", init=False)
 
     async def choose(self, question: str, history: Sequence[Turn], tools: Sequence[Tool], models: ModelPort) -> Choice:
@@ -46,17 +49,17 @@ class FunctionRouter:
         request = ModelRequest(
             self.model,
             [*said, {"role": "user", "content": question}],
-            tools=functions(named),
+            tools=offered_functions(named, self.passed_on),
             max_tokens=None if self.answers else MAX_TOKENS,
             answers=self.answers,
         )
         pieces = models.generate(request)
-        call = _Call()
+        call, answers_by = _Call(), set(function_names(self.passed_on))
         async with AsyncExitStack() as closing:
             await closing.enter_async_context(aclosing(pieces))
             async for piece in pieces:
                 call.add(piece)
-                if call.is_text and self.answers:
+                if self.answers and (call.is_text or call.name in answers_by):
                     closing.pop_all()
                     return Choice(None, answer=_Continued(call.pieces, pieces))
                 if call.is_text or call.name == DIRECT:

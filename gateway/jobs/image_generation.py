@@ -21,6 +21,14 @@ def check_image_tool(model: ModelInfo, param: str) -> None:
         raise UnsupportedParameter(message, param=param, code="unsupported_parameter")
 
 
+def with_image_tool(job: Job) -> Job:
+    """Return an assistant's job that offers its image tool to the model, beside the functions of the request if any."""
+    prompt = job.prompt
+    if not isinstance(prompt, ChatPrompt) or not prompt.tools:
+        return job  # without functions an assistant offers all of its own tools
+    return msgspec.structs.replace(job, prompt=msgspec.structs.replace(prompt, own_tools=[IMAGE_TOOL]))
+
+
 def with_image_call(job: Job) -> Job:
     """Return an assistant's job that draws the last message of its conversation, without a model that decides on it.
 

@@ -65,6 +65,8 @@ class ChatPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     """Names of an assistant's own tools that it must not call for this answer; `*`: none of them. Others ignore it."""
     tools_allowed: list[str] = []
     """Names of tools of an assistant that need the person's consent and have it for this answer. Others ignore it."""
+    own_tools: list[str] = []
+    """Names of an assistant's own tools that are offered beside `tools`, beside which it calls none of its others."""
     own_tool_call: OwnToolCall | None = None
     """The only step of the answer: an assistant that lists the tool calls it, without any model to choose or phrase."""
 

@@ -108,6 +108,7 @@ FULL_JOB = msgspec_replace(
         template_kwargs={"enable_thinking": False, "effort": "low", "level": 2, "x": 0.5, "none": None},
         tools_off=["weather"],
         tools_allowed=["mcp.shop.search"],
+        own_tools=["image"],
     ),
     sampling=SamplingParams(
         seed=2**63 - 1,

@@ -55,7 +55,7 @@ from gateway.http.routes.blobs import address_of
 from gateway.http.routes.idempotent import IdempotentRoute
 from gateway.http.sse import EventStream, SharedEventStream
 from gateway.http.tokenisation import count_prompt_tokens
-from gateway.jobs.image_generation import check_image_tool, with_image_call
+from gateway.jobs.image_generation import check_image_tool, with_image_call, with_image_tool
 from gateway.jobs.job_builder import Origin, build_chat_job, response_job
 from gateway.openai.responses.compaction import (
     MAX_SUMMARY_TOKENS,
@@ -127,6 +127,8 @@ async def create_response(request: Request, authorised: AuthorisedResponse) -> R
             check_image_tool(admitted.model, f"tools[{number}].type")
         if body.must_draw:
             job = with_image_call(job)
+        elif body.may_draw:
+            job = with_image_tool(job)
         job = response_job(job, job_id or response_id, drops_turns=body.truncation == "auto")
         response = ResponseObject.of(response_id, body, model=admitted.model.name, service_class=admitted.service_class)
         accepted = AcceptedJob(admitted, job, rate_limits.allowance_of(request), plan)

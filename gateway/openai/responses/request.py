@@ -146,8 +146,8 @@ class PromptFields(ContextFields):
     tools: ResponseTools | None = None
     """Functions, as in chat completions, custom tools, whose input is text, with the format `text` or a grammar of the
     syntax `regex` or `lark`, and `file_search` ([documents.md](documents.md#citations-in-responses)); or
-    `image_generation` alone, for an assistant with an image model, which draws PNG files of its own size. Tools of
-    other types are refused."""
+    `image_generation`, not beside `file_search`, for an assistant with an image model, which draws PNG files of its own
+    size. Tools of other types are refused."""
     tool_choice: ResponseToolChoice | None = None
     """`none`, `auto`, `required`, a tool by type and name, or `allowed_tools`; `file_search` searches for the question
     before the model answers, `image_generation` draws the last message as it is."""
@@ -167,8 +167,13 @@ class PromptFields(ContextFields):
         if self.conversation is not None and self.previous_response_id is not None:
             raise conflict("conversation", "it and 'previous_response_id' exclude each other")
         choice = self.tool_choice
-        if not isinstance(choice, str | None) and isinstance(choice, ChosenImageTool) != self.draws:
+        only_draws = self.draws and len(self.offered_tools) == 1
+        if isinstance(choice, ChosenImageTool) and not self.draws:
             raise conflict("tool_choice", "it names a tool that is not among the 'tools'")
+        if not isinstance(choice, str | ChosenImageTool | None) and only_draws:
+            raise conflict("tool_choice", "it names a tool that is not among the 'tools'")
+        if choice == "required" and self.draws and not only_draws:
+            raise conflict("tool_choice", "with 'image_generation' and functions it is 'auto', 'none' or one of them")
         return self
 
     @property
@@ -186,6 +191,11 @@ class PromptFields(ContextFields):
     def draws(self) -> bool:
         """Whether the request offers image generation, whose images become output items."""
         return image_tool(self.offered_tools) is not None
+
+    @property
+    def may_draw(self) -> bool:
+        """Whether the model decides on drawing: no tool or function is chosen, and drawing is not ruled out."""
+        return self.draws and self.tool_choice in (None, "auto")
 
     @property
     def must_draw(self) -> bool:

@@ -189,8 +189,8 @@ OfferedTool = ResponseFunction | CustomTool | FileSearchTool | ImageGenerationTo
 def _distinct(tools: list[ResponseTool]) -> list[ResponseTool]:
     if len({tool.name for tool in tools}) != len(tools):
         raise PydanticCustomError("invalid_value", "two tools have the same name")
-    if len(tools) > 1 and image_tool(tools) is not None:
-        raise PydanticCustomError("unsupported_parameter", "'image_generation' can't be combined with other tools")
+    if image_tool(tools) is not None and any(isinstance(tool, FileSearchTool) for tool in tools):
+        raise PydanticCustomError("unsupported_parameter", "'image_generation' can't be combined with 'file_search'")
     return tools
 
 

@@ -85,7 +85,7 @@ def _fields(request: PromptFields, items: Sequence[InputItem]) -> dict[str, Any]
         fields["tools"] = tools
     if request.draws and request.tool_choice == "none":
         fields["tools_off"] = [*(fields.get("tools_off") or ()), IMAGE_TOOL]
-    if request.tool_choice is not None and not request.draws:
+    if request.tool_choice is not None and not (request.draws and (request.must_draw or not tools)):
         fields["tool_choice"] = choice_to_chat(request.tool_choice)
     if request.format is not None:
         fields["response_format"] = request.format.to_chat()

@@ -16,7 +16,8 @@ from assistant.routing.function_prompt import (
     choice_grammar,
     choice_messages,
     function_name,
-    functions,
+    function_names,
+    offered_functions,
 )
 from tests.fakes.assistant import NamedTool, named_tools
 
@@ -36,7 +37,12 @@ def test_tools_with_one_function_name() -> None:
 
 
 def test_the_default_function_is_last() -> None:
-    assert [each["function"]["name"] for each in functions(TOOLS)] == [*TOOLS, "answer_directly"]
+    assert function_names(offered_functions(TOOLS)) == [*TOOLS, "answer_directly"]
+
+
+def test_the_clients_functions_are_first_and_in_place_of_the_default_function() -> None:
+    bark = {"type": "function", "function": {"name": "bark", "parameters": {}}}
+    assert function_names(offered_functions(TOOLS, [bark])) == ["bark", *TOOLS]
 
 
 def test_examples_match_the_grammar() -> None:

@@ -151,3 +151,24 @@ def test_a_call_needs_room_within_the_limits_of_the_answer(limits: dict[str, Any
     job = msgspec_replace(JOB, sampling=SamplingParams(seed=1, **limits))
     assert has_room_for_calls(job) is has_room
     assert not has_room_for_calls(msgspec_replace(job, grammar=Grammar(kind=GrammarKind.JSON_OBJECT)))
+
+
+BARK = {"type": "function", "function": {"name": "bark", "parameters": {}}}
+
+
+async def beside_function(*pieces: ModelPiece) -> Choice:
+    router = FunctionRouter("m", answers=True, passed_on=[BARK])
+    return await router.choose("and now?", [], named_tools(), ScriptedModels([list(pieces)]))
+
+
+async def test_a_call_of_the_clients_function_is_the_answer() -> None:
+    made = [call("bark", "{"), call(arguments="}"), ModelPiece(usage=USAGE)]
+    choice = await beside_function(*made)
+    assert (choice.tool, choice.usage) == (None, None)
+    assert choice.answer is not None
+    assert [piece async for piece in choice.answer] == made
+
+
+async def test_a_call_of_a_tool_beside_the_clients_functions_is_a_choice() -> None:
+    choice = await beside_function(call("weather", '{"place": "Łódź"}'), ModelPiece(usage=USAGE))
+    assert choice == Choice("weather", {"place": "Łódź"}, usage=USAGE)

@@ -156,6 +156,19 @@ def test_image_generation_is_a_tool_of_the_assistant_itself(choice: Any, must_dr
     assert (request.draws, request.must_draw) == (True, must_draw)
 
 
+@pytest.mark.parametrize(
+    ("choice", "may_draw", "passed_on"), [(None, True, None), ("auto", True, "auto"), ("none", False, "none")]
+)
+def test_image_generation_beside_functions_is_chosen_by_the_model(
+    choice: Any, may_draw: bool, passed_on: str | None
+) -> None:
+    fields = {"model": "m", "tools": [FUNCTION, IMAGES]}
+    request = ResponseRequest.parse(fields if choice is None else {**fields, "tool_choice": choice})
+    body = to_chat(request, [MessageItem(role="user", content="a cat")])
+    assert ([each.function.name for each in body.tools or ()], body.tool_choice) == (["f"], passed_on)
+    assert (request.may_draw, request.must_draw) == (may_draw, False)
+
+
 def test_images_of_earlier_answers_are_empty_texts_of_the_assistant() -> None:
     image = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "iVBO", "size": "64x64"}
     given = [{"role": "user", "content": "a cat"}, image, image, {"role": "user", "content": "a dog"}]
@@ -200,7 +213,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"tool_choice": IMAGES, "tools": [FUNCTION]}, "tool_choice"),
     ({"tool_choice": IMAGES}, "tool_choice"),
     ({"tool_choice": {"type": "function", "name": "f"}, "tools": [IMAGES]}, "tool_choice"),
-    ({"tools": [IMAGES, FUNCTION]}, "tools"),
+    ({"tool_choice": "required", "tools": [IMAGES, FUNCTION]}, "tool_choice"),
+    ({"tools": [IMAGES, {"type": "file_search", "vector_store_ids": ["vs_1"]}]}, "tools"),
     ({"tools": [{**IMAGES, "size": "1024x1024"}]}, "tools[0].size"),
     ({"tools": [{**IMAGES, "background": "transparent"}]}, "tools[0].background"),
     ({"tools": [{**IMAGES, "output_format": "webp"}]}, "tools[0].output_format"),
