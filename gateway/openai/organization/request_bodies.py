@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.openai.base import RequestBody
 from gateway.openai.operator import CreditCreate, PriceUpdate
+from gateway.openai.organization.document_audit import DocumentAuditUpdate
 from gateway.openai.organization.keys import AdminApiKeyCreate, KeyCreate, ServiceAccountCreate, ServiceAccountUpdate
 from gateway.openai.organization.model_permissions import ModelPermissionsUpdate
 from gateway.openai.organization.moderation import ProjectModerationUpdate
@@ -23,6 +24,7 @@ BODIES: tuple[type[RequestBody], ...] = (
     RateLimitUpdate,
     ModelPermissionsUpdate,
     ProjectModerationUpdate,
+    DocumentAuditUpdate,
     UserUpdate,
     InviteCreate,
     CreditCreate,
