@@ -36,7 +36,7 @@ def nested(depth: int) -> dict[str, Any]:
             {"query": "x", "filters": {"type": "or", "filters": [equal(list("ab" * 20), kind="in")] * 2}},
             "filters",
         ),
-        ({"query": "x", "ranking_options": {"ranker": "best"}}, "ranking_options.ranker"),
+        ({"query": "x", "ranking_options": {"ranker": ""}}, "ranking_options.ranker"),
         (
             {"query": "x", "ranking_options": {"hybrid_search": {"embedding_weight": 0.0, "text_weight": 0.0}}},
             "ranking_options.hybrid_search.embedding_weight",
