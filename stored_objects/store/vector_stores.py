@@ -107,6 +107,10 @@ class MongoVectorStores:
                 return _store(found)
         return None
 
+    async def expire(self, id: str, now: float) -> None:
+        """Have a vector store, of any owner, expire `now` in MongoDB; no effect if it is gone."""
+        await self._stores.find_one_and_update({"_id": id}, {"$set": {"expires": now}})
+
     async def expired(self, now: float, limit: int) -> list[VectorStore]:
         """Read up to `limit` vector stores of all owners that expired before `now` from MongoDB."""
         found = self._stores.find({"expires": {"$lte": now}}).limit(limit)

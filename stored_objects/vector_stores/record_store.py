@@ -61,6 +61,10 @@ class VectorStoreStore(Protocol):
         """Remove the record of a vector store, of any owner, that has no files; return it, `None` if it is gone."""
         ...
 
+    async def expire(self, id: str, now: float) -> None:
+        """Have a vector store, of any owner, expire `now`; no effect if it is gone."""
+        ...
+
     async def expired(self, now: float, limit: int) -> list[VectorStore]:
         """Return up to `limit` vector stores of all owners that expired before `now`."""
         ...

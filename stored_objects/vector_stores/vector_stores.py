@@ -208,8 +208,10 @@ class VectorStores:
     async def delete(self, store: VectorStore) -> None:
         """Delete a vector store, its files, and passages that no other vector store of the organisation uses.
 
-        The record goes last: a deletion that is cut off can be repeated.
+        It expires first, so that it is not searched, and the sweeper finishes a deletion that is cut off: the record
+        goes last.
         """
+        await self.records.expire(store.id, self._clock())
         while files := await self.records.page_files(store.id, PageQuery(DELETION_BATCH)):
             for each in files:
                 await self.erase(each)

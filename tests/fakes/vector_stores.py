@@ -77,6 +77,10 @@ class DictVectorStores:
     async def remove(self, id: str) -> VectorStore | None:
         return self.stores.pop(id, None)
 
+    async def expire(self, id: str, now: float) -> None:
+        if id in self.stores:
+            self.stores[id] = replace(self.stores[id], expires=now)
+
     async def expired(self, now: float, limit: int) -> list[VectorStore]:
         return [each for each in self.stores.values() if each.expires <= now][:limit]
 

@@ -133,6 +133,9 @@ async def test_expired_vector_stores_are_found_for_all_owners(records: VectorSto
         await records.insert(each)
     assert {each.id for each in await records.expired(START + 1, 9)} == {"vs_1", "vs_2"}
     assert await records.expired(START - 1, 9) == []
+    await records.expire("vs_3", START - 1)
+    await records.expire("vs_4", START - 1)
+    assert [each.id for each in await records.expired(START - 1, 9)] == ["vs_3"]
 
 
 async def test_pages_lie_between_two_places_in_either_order(records: VectorStoreStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from stored_objects.errors import DocumentNotFound
 from stored_objects.project_documents.project_documents import DAY
 from stored_objects.vector_stores.access import Reader
-from stored_objects.vector_stores.records import UNNUMBERED, FileState, PageQuery
+from stored_objects.vector_stores.records import UNNUMBERED, FileState, PageQuery, VectorStoreFile
 from stored_objects.vector_stores.sweeper import TOMBSTONE_TIME, VectorStoreSweeper
 from tests.stored_objects.vector_stores.conftest import ADA, SIZE, Platform, new_file, set_id
 
@@ -67,6 +68,29 @@ async def test_a_deletion_that_was_cut_off_is_finished(
     (tombstone,) = await platform.records.changed_files(store.id, 1)
     assert (tombstone.state, tombstone.change, tombstone.passages) == (FileState.DELETED, 2, "")
     assert (platform.passages.blocks, await platform.used()) == ({}, still_counted)
+
+
+async def test_a_deletion_of_a_vector_store_that_was_cut_off_is_finished(
+    platform: Platform, sweeper: VectorStoreSweeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await platform.create(ADA, "file-1", "file-2")
+    await platform.import_next()
+    erase, erased = platform.stores.erase, []
+
+    async def cut_off(file: VectorStoreFile) -> None:
+        if erased:
+            raise asyncio.CancelledError
+        erased.append(file)
+        await erase(file)
+
+    monkeypatch.setattr(platform.stores, "erase", cut_off)
+    with pytest.raises(asyncio.CancelledError):
+        await platform.stores.delete(store)
+    assert platform.records.stores[store.id].expires <= platform.clock.now
+    monkeypatch.undo()
+    await sweeper.sweep()
+    records = platform.records
+    assert (records.stores, records.files, platform.passages.blocks, await platform.used()) == ({}, {}, {}, 0)
 
 
 async def test_a_cancelled_file_gives_back_what_it_took(platform: Platform, sweeper: VectorStoreSweeper) -> None:
