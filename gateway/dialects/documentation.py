@@ -33,7 +33,9 @@ PREAMBLE = """# Clients of other APIs
 Programs written for Anthropic's or Ollama's API run unchanged. Their requests become the same jobs as OpenAI's, with
 the same keys, scopes, limits, prices and [idempotency keys](idempotency.md); only the shapes differ. Images are read as
 in [prompt-images.md](prompt-images.md); what an assistant does before it answers is billed and not shown. Anthropic's
-client passes its own tests ([client-test-suites.md](client-test-suites.md)).
+client passes its own tests ([client-test-suites.md](client-test-suites.md)). Below, `KEY` is an API key
+(`OPENAI_API_KEY` of `.headrace/client.env`) and `MODEL` a name of `/v1/models`; the packages are
+`anthropic` and `ollama`.
 
 ## Anthropic
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from inference_worker.engine.input_batches.engine import CPU_BATCH_TOKENS
 from inference_worker.errors import BadWeights, PromptRejected, UnsupportedModel
 from inference_worker.model_files.model_source import resolve
 from router.messages import FailureCode, ScorePrompt, Task
@@ -196,7 +197,7 @@ async def test_batches_are_fair_and_bounded(tmp_path: Path) -> None:
     scores.engine.add(small)
     first = scores.engine.step()
     assert {event.request for event in first} == {"large"}
-    assert len(first) * 104 <= 512
+    assert len(first) * 104 <= CPU_BATCH_TOKENS
     assert "small" in {event.request for event in scores.engine.step()}
     scores.engine.abort("large")
     assert not scores.engine.has_work()
