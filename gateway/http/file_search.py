@@ -167,7 +167,7 @@ class FileSearchResponse:
 
     @asynccontextmanager
     async def submit_query(self, admitted: AdmittedRequest, jobs: Sequence[Job]) -> AsyncIterator[Generation]:
-        """Submit a job that embeds the queries of a search."""
+        """Submit a job that embeds the queries of a search, or scores what it has found."""
         async with submit(self._request, self._gateway, admitted, jobs, streamed=False) as generation:
             yield generation
 

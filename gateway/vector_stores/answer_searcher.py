@@ -52,7 +52,7 @@ class AnswerSearcher:
     async def search(
         self, caller: Principal, tool: FileSearchTool, texts: Sequence[str], submit: Submit, *, address: str
     ) -> tuple[list[SearchHit], list[UsagePart]]:
-        """Return the passages that fit the query `texts` best, and what embedding these has used.
+        """Return the passages that fit the query `texts` best, and what the jobs of the search have used.
 
         `address`: network address of the client, for the audit log.
 

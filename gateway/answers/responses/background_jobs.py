@@ -132,7 +132,7 @@ class RunJobs:
 
     @asynccontextmanager
     async def submit_query(self, admitted: AdmittedRequest, jobs: Sequence[Job]) -> AsyncIterator[Generation]:
-        """Submit a job that embeds the queries of a search."""
+        """Submit a job that embeds the queries of a search, or scores what it has found."""
         async with self._submitted(admitted, jobs, streamed=False) as generation:
             yield generation
 

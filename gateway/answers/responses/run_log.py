@@ -55,7 +55,7 @@ class SearchEnded(msgspec.Struct, frozen=True, tag_field="k", tag="search_ended"
 
     found: list[FoundPassage]
     parts: list[UsagePart]
-    """What embedding the queries has used."""
+    """What the jobs of the search have used, by model."""
     shown: bool
 
     @property

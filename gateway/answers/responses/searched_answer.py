@@ -45,7 +45,7 @@ class AnswerJobs(Protocol):
         ...
 
     def submit_query(self, admitted: AdmittedRequest, jobs: Sequence[Job]) -> AbstractAsyncContextManager[Generation]:
-        """Submit a job that embeds the queries of a search."""
+        """Submit a job that embeds the queries of a search, or scores what it has found."""
         ...
 
 

@@ -86,7 +86,7 @@ def test_a_principal_reads_in_its_project_and_is_in_a_session_without_a_key() ->
 def test_owners_change_a_vector_store_however_many_read_it(
     reader: Reader, *, may_change_projects: bool, may_change_adas: bool
 ) -> None:
-    everybody = [ORGANISATION, person_grantee("bob"), project_grantee("proj-1"), project_grantee("proj-2")]
-    for shared_with in ([], everybody):
+    grantees = [ORGANISATION, person_grantee("bob"), project_grantee("proj-1"), project_grantee("proj-2")]
+    for shared_with in ([], grantees):
         assert reader.may_change(vector_store(shared_with=shared_with)) is may_change_projects
         assert reader.may_change(vector_store("ada", shared_with)) is may_change_adas

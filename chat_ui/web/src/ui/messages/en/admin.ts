@@ -167,7 +167,7 @@ export const admin = {
   anybodyWithTheLink: "Whoever has the link",
   validUntil: "Valid until",
   ownerlessCollections: "Collections of people who have left",
-  ownerlessHint: "Nobody can change these collections of documents any more. They count towards the storage of their project.",
+  ownerlessHint: "The owners of these collections of documents have left, so nobody can change them. They count towards the storage of their project.",
   formerOwner: "Former owner",
   fileCount: "Files",
   ownerlessTitle: (name: string) => `Delete the collection ${name}?`,
