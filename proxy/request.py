@@ -97,7 +97,7 @@ def _embedding(prompt: EmbeddingPrompt, upstream: UpstreamSpec, model: str) -> d
 def _chat(prompt: ChatPrompt) -> dict[str, Any]:
     if prompt.images:
         raise RequestRefused("Images in prompts are not available for this model.", param="messages")
-    if prompt.own_tool_call is not None:
+    if prompt.own_tools or prompt.own_tool_call is not None:
         raise RequestRefused("This model has no tools of its own.", param="model")
     # Providers refuse the reasoning of earlier answers, or have their own form of it.
     messages = [{name: each[name] for name in each if name != "reasoning_content"} for each in prompt.messages]

@@ -127,6 +127,7 @@ class TcpProxy:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    if (connected := writer.get_extra_info("socket")) is not None:  # a TLS connection that has ended has none
+        with suppress(OSError):
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
     writer.transport.abort()

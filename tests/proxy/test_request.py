@@ -216,6 +216,7 @@ def test_a_budget_of_reasoning_tokens_is_sent_and_the_reasoning_of_earlier_answe
         {"sampling": SamplingParams(seed=1, prompt_logprobs=1)},
         {"text": TextOptions(echo=True)},
         {"prompt": ChatPrompt(messages=[], images=[b"png"])},
+        {"prompt": ChatPrompt(messages=[], own_tools=["image"])},
         {"prompt": ChatPrompt(messages=[], own_tool_call=OwnToolCall(name="weather", arguments={}))},
         {"prompt": ScorePrompt(contexts=["q"], candidates=["a"])},
     ],
@@ -233,8 +234,8 @@ def test_every_field_of_a_job_is_translated_or_rejected() -> None:
         "ignore_eos",
         TextOptions: "stop include_stop_str_in_output skip_special_tokens bad_words truncate_prompt_tokens "
         "drop_turns echo",
-        ChatPrompt: "messages images own_tool_call tools tool_choice add_generation_prompt continue_final_message "
-        "template_kwargs reasoning_effort thinking_token_budget tools_off tools_allowed",
+        ChatPrompt: "messages images own_tools own_tool_call tools tool_choice add_generation_prompt "
+        "continue_final_message template_kwargs reasoning_effort thinking_token_budget tools_off tools_allowed",
         TextPrompt: "text suffix",
         ToolChoice: "mode names parallel",
         Grammar: "kind source param",

@@ -34,7 +34,7 @@ async def test_a_replaced_key_is_replaced_in_client_env_too(tmp_path: Path, data
         await access.write_development_key("http://127.0.0.1:8000/v1")
         new = await access.renew_development_key()
         assert home.client_env.read_text() == f"OPENAI_BASE_URL=http://127.0.0.1:8000/v1\nOPENAI_API_KEY={new}\n"
-        other = f"OPENAI_API_KEY={new[:-1]}x\n"  # of another store
+        other = f"OPENAI_API_KEY={new[:-1]}{'y' if new.endswith('x') else 'x'}\n"  # of another store
         home.client_env.write_text(other)
         await access.renew_development_key()
         assert home.client_env.read_text() == other
