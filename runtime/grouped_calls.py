@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -43,7 +44,7 @@ class GroupedCalls(Generic[Item, Result]):
         pending: _Pending[Item, Result] = _Pending(item, asyncio.get_running_loop().create_future())
         self._pending.append(pending)
         if self._task is None:
-            self._task = asyncio.create_task(self._run())
+            self._task = asyncio.create_task(self._run(), context=Context())  # a group is not a part of one call
         return await asyncio.shield(pending.result)
 
     async def _run(self) -> None:

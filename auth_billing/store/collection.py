@@ -150,6 +150,8 @@ class Collection:
         Raises:
             StoreUnavailable, RecordRefused: some of the documents may be written.
         """
+        if len(documents) == 1:  # takes two thirds of the time of `insert_many` on the embedded store
+            return [await self.insert_if_absent(documents[0])]
         stored: set[int] = set()
         with translated_errors():
             try:

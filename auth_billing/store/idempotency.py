@@ -13,7 +13,7 @@
 
 `usage_documents.py` describes usage, parts and `reported`. The process that inserts the unique `_id` runs the request.
 A TTL index deletes expired records. Response bodies are compressed, because the frames of an event stream repeat their
-fields.
+fields. Records and short answers of requests at the same time are written together, by one journaled write.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from auth_billing.errors import StoreUnavailable
+from pymongo import UpdateOne
+
+from auth_billing.errors import RecordRefused, StoreUnavailable
 from auth_billing.idempotency import IdempotencyRecord, KeptAnswer
 from auth_billing.money.billing_records import SettlementSource, UsageStatement
 from auth_billing.store.connection import StoreConnection
@@ -35,11 +38,22 @@ from auth_billing.store.usage_documents import (
     usage_from_document,
 )
 from router.messages import Outcome
+from runtime.grouped_calls import GroupedCalls
 
 COLLECTION = "idempotency"
 RESPONSES = "responses"
 """Collection of the responses whose jobs are billed as those of an idempotency key (`stored_objects/`)."""
 MAX_TRIES = 3
+GROUPED_BYTES = 64 * 2**10
+"""Longest compressed body of an answer that is written together with others."""
+
+
+@dataclass(frozen=True)
+class _RunAnswer:
+    record_id: str
+    run_id: str
+    fields: Mapping[str, Any]
+    """The fields of the record that the answer changes."""
 
 
 class MongoIdempotencyStore:
@@ -51,11 +65,13 @@ class MongoIdempotencyStore:
     def __init__(self, connection: StoreConnection) -> None:
         self._keys = connection.durable(COLLECTION)
         self._responses = connection.durable(RESPONSES)
+        self._insertions = GroupedCalls(self._keys.insert_new, 0.0)
+        self._answers = GroupedCalls(self._finish_all, 0.0)
 
     async def insert(self, record: IdempotencyRecord) -> IdempotencyRecord | None:
         """Store a new idempotency record and return `None`; if its id is stored, change nothing and return that one."""
         for _ in range(MAX_TRIES):
-            if await self._keys.insert_if_absent(_to_document(record)):
+            if await self._insertions.call(_to_document(record)):
                 return None
             stored = await self._keys.find_one({"_id": record.id})
             if stored is not None:  # else it expired in between
@@ -96,12 +112,18 @@ class MongoIdempotencyStore:
         """Store a run's HTTP answer in its idempotency record; return false if another run holds the record.
 
         Raises:
-            RecordRefused: the answer is too large for the store.
+            RecordRefused: the store can't hold the answer: it is too large.
         """
         body = None if answer.body is None else await asyncio.to_thread(zlib.compress, answer.body, 1)
         usage = {each.job: stated(each) for each in answer.receipts}
         kept = {"status": answer.status, "headers": answer.headers, "body": body, "usage": usage}
-        return await self._update(record_id, run_id, {"lease": 0.0, "answer": kept})
+        fields = {"lease": 0.0, "answer": kept}
+        if body is not None and len(body) > GROUPED_BYTES:
+            return await self._update(record_id, run_id, fields)
+        held = await self._answers.call(_RunAnswer(record_id, run_id, fields))
+        if held is None:
+            raise RecordRefused("the store can't hold the answer")
+        return held
 
     async def release(self, record_id: str, run_id: str) -> bool:
         """Delete a run's idempotency record, which has no answer; return false if the run does not hold the record."""
@@ -113,8 +135,27 @@ class MongoIdempotencyStore:
         query = {"_id": {"$in": list(record_ids)}, "answer": {"$ne": None}}
         await self._keys.update_many(query, {"$set": {"answer.body": None}})
 
+    async def _finish_all(self, answers: Sequence[_RunAnswer]) -> list[bool | None]:
+        """Store answers in their records; return for each whether its run holds the record, `None`: it was refused."""
+        changes = [UpdateOne(_held_by(each.record_id, each.run_id), {"$set": each.fields}) for each in answers]
+        try:
+            matched = (await self._keys.bulk_write(changes, ordered=False)).matched_count
+        except RecordRefused:
+            if len(answers) == 1:
+                return [None]
+            return [held for each in answers for held in await self._finish_all([each])]
+        if matched == len(answers):
+            return [True] * matched
+        records = self._keys.find({"_id": {"$in": [each.record_id for each in answers]}}, {"attempt": 1})
+        holders = {each["_id"]: each["attempt"] async for each in records}
+        return [holders.get(each.record_id) == each.run_id for each in answers]
+
     async def _update(self, record_id: str, run_id: str, fields: dict[str, Any]) -> bool:
-        return await self._keys.update_matching({"_id": record_id, "attempt": run_id}, {"$set": fields})
+        return await self._keys.update_matching(_held_by(record_id, run_id), {"$set": fields})
+
+
+def _held_by(record_id: str, run_id: str) -> dict[str, Any]:
+    return {"_id": record_id, "attempt": run_id}
 
 
 def _to_document(record: IdempotencyRecord) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class _Failing:
 @pytest.mark.parametrize(("codes", "concern"), [([11000, 121], []), ([], [{"code": 64}]), ([11000], [{"code": 64}])])
 async def test_other_errors_are_raised(codes: list[int], concern: list[dict[str, int]]) -> None:
     with pytest.raises(StoreUnavailable):
-        await Collection(_Failing(codes, concern)).insert_new([{"_id": "a"}])
+        await Collection(_Failing(codes, concern)).insert_new([{"_id": "a"}, {"_id": "b"}])
 
 
 async def test_duplicates_alone_are_no_error() -> None:

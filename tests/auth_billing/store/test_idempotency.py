@@ -96,3 +96,22 @@ async def test_the_parts_of_a_receipt_are_stored_with_the_answer(connection: Sto
     assert await store.finish(IDEMPOTENT.id, IDEMPOTENT.run_id, replace(ANSWER, receipts=[receipt]))
     statement = (await store.statements([IDEMPOTENT.id]))[receipt.job]
     assert (statement.usage, statement.parts, statement.reported) == (receipt.usage, (ROUTING, CALL), reported)
+
+
+async def test_answers_at_the_same_time_are_stored_or_refused_each_by_itself(connection: StoreConnection) -> None:
+    store = MongoIdempotencyStore(connection)
+    records = [replace(IDEMPOTENT, id=f"r{number}") for number in range(4)]
+    assert await asyncio.gather(*map(store.insert, records)) == [None] * 4
+    answer = replace(ANSWER, body=b"data: {}\n\n")
+    unreadable = replace(answer, status=2**70)
+    runs = ["run-0", "run-1", "run-0", "run-0"]
+    held = await asyncio.gather(
+        *(
+            store.finish(record.id, run, unreadable if record.id == "r2" else answer)
+            for record, run in zip(records, runs, strict=True)
+        ),
+        return_exceptions=True,
+    )
+    assert [each if isinstance(each, bool) else type(each) for each in held] == [True, False, RecordRefused, True]
+    stored = [await store.find(record.id) for record in records]
+    assert [each.answer if each else each for each in stored] == [answer, None, None, answer]
