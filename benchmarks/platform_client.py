@@ -225,6 +225,16 @@ class Client:
             self._begin(time.perf_counter())
             await asyncio.sleep(0.002)
 
+    async def burst(self, requests: int, *, drain_seconds: float) -> None:
+        """Send `requests` at once, each on a connection of its own, and wait up to `drain_seconds` for all answers.
+
+        Times are recorded in `exchanges`.
+        """
+        self._request = self.target.request()
+        for _ in range(requests):
+            self._begin(time.perf_counter())
+        await self._settled(drain_seconds)
+
     def close(self) -> None:
         """Abort all connections with their requests, and start no new ones."""
         self._on_end = None

@@ -60,7 +60,7 @@ class GatewaySettings(BaseSettings):
         "read at start-up.",
     )
     limits_per_key: str = Field(
-        "1000 concurrent",
+        "2000 concurrent",
         description="Default rate limits of every API key: any of `60 requests/minute, 90000 tokens/minute, "
         "1000 requests/day, 20 concurrent`; `headrace limits` sets others for one key.",
     )
@@ -80,7 +80,7 @@ class GatewaySettings(BaseSettings):
     )
     limits_per_model: str = Field("", description="The same of every project for each model.")
     max_strangers: PositiveInt = Field(
-        256,
+        2048,
         description="Maximum number of unauthenticated connections per address; not counted behind trusted proxies.",
     )
     max_choices: int = Field(16, ge=1, le=128, description="Maximum `n` of a request.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -17,6 +18,10 @@ EXIT_CANNOT_START = 78
 SWITCH_INTERVAL = 0.0005
 """Python's thread switch interval: how long a busy thread, e.g. one that tokenises, can block the event loop's thread.
 Python's default of 5 ms would be most of the time to first token."""
+
+MAX_FILES = 65_536
+"""Open files that a process may have where the system permits it: each client connection is one, and the soft limit of
+a shell is often 1,024."""
 
 YOUNG_OBJECTS = 10_000
 """Allocations before a garbage collection of the youngest generation (Python's default: 700)."""
@@ -48,11 +53,20 @@ def stop_on_signals(stop: asyncio.Event, *, again: Callable[[], None] | None = N
         loop.add_signal_handler(number, received)
 
 
+def raise_file_limit() -> None:
+    """Raise this process's limit of open files to `MAX_FILES`, or as far as the system permits."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run the coroutine `main` of a process on uvloop to its end.
 
     A `StartupError` is printed in one line, then the process exits with a non-zero status.
     """
+    raise_file_limit()
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.collect()
     gc.freeze()  # modules and classes stay: collections need not scan them again

@@ -24,8 +24,8 @@ BLOCKED_RETRY_AFTER = 10.0
 """`Retry-After` in seconds while the broker blocks publishing: a memory or disk alarm lasts for some time."""
 BUSY_RETRY_AFTER = 2.0
 """`Retry-After` in seconds while the event loop lags or too many publishes are unconfirmed."""
-MAX_UNCONFIRMED = 500
-"""Maximum number of publishes without the broker's confirm."""
+MAX_UNCONFIRMED = 2000
+"""Maximum number of publishes without the broker's confirm: a key's default limit of requests that begin at once."""
 
 _log = structlog.get_logger(__name__)
 

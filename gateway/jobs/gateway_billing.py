@@ -34,8 +34,9 @@ from runtime.circuit_breaker import CircuitBreaker
 
 STORE_PAUSE = 3.0
 """Seconds for which a store that keeps failing is not called."""
-MAX_RESERVING = 256
-"""Maximum number of requests that wait for a hold at the same time; more are refused."""
+MAX_RESERVING = 2000
+"""Maximum number of requests that wait for a hold at the same time; more are refused. It is a key's default limit of
+requests that begin at once."""
 MAX_UNPUBLISHED_RECEIPTS = 20_000
 """Number of unpublished receipts from which new requests are refused."""
 CHECKPOINT_INTERVAL = 2.0

@@ -13,7 +13,7 @@ from gateway.errors import Overloaded
 from tests.gateway.conftest import SetStage
 
 
-@pytest.mark.parametrize(("unconfirmed", "status_code"), [(500, 200), (501, 503)])
+@pytest.mark.parametrize(("unconfirmed", "status_code"), [(2000, 200), (2001, 503)])
 async def test_too_many_unconfirmed_publishes_shed_load(
     set_stage: SetStage, monkeypatch: pytest.MonkeyPatch, unconfirmed: int, status_code: int
 ) -> None:
