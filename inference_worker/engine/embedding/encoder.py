@@ -23,18 +23,27 @@ from inference_worker.model_files.embedding_folder import EmbeddingConfig
 FALLBACK_LENGTH = 512
 """Longest input in tokens of a model whose configuration has no limit."""
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
-"""Largest difference of a vector in a padded batch from the vector alone, as a share of its largest number."""
+"""Largest difference of a vector in a padded batch from the vector alone, as a share of its largest number, by the
+number format of the products."""
 
 
 class Encoder:
     """A loaded encoder model that turns token ids into one vector per text by its configured pooling."""
 
-    def __init__(self, model: PreTrainedModel, config: EmbeddingConfig) -> None:
+    def __init__(self, model: PreTrainedModel, config: EmbeddingConfig, products: torch.dtype) -> None:
         """Wrap the model and test it.
+
+        If `products` is not the model's number format, matrices are multiplied in it, and all else is computed in the
+        model's format (mixed precision).
 
         Raises:
             UnsupportedModel: the model computes other vectors in padded batches than for single texts.
         """
+        self.products = products
+        """Number format in which the model's matrices are multiplied."""
+        self._is_mixed = products != model.dtype
+        if self._is_mixed:
+            _convert_linear_layers(model, products)
         self._model = model
         self._pooling = config.pooling
         self._device = next(model.parameters()).device
@@ -53,7 +62,9 @@ class Encoder:
         width = int(lengths.max())
         padded = torch.tensor([ids + [self._padding] * (width - len(ids)) for ids in texts])
         mask = (torch.arange(width) < lengths[:, None]).long()
-        states = self._model(input_ids=padded.to(self._device), attention_mask=mask.to(self._device)).last_hidden_state
+        with torch.autocast(self._device.type, self.products, enabled=self._is_mixed):
+            outputs = self._model(input_ids=padded.to(self._device), attention_mask=mask.to(self._device))
+        states = outputs.last_hidden_state
         return pool(states, lengths.to(self._device), self._pooling).cpu()
 
     def _check_padding(self) -> int:
@@ -64,7 +75,7 @@ class Encoder:
             alone = torch.cat([self.embed([ids]) for ids in texts])
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, NotImplementedError) as error:
             raise UnsupportedModel(f"{name} can't be used as an encoder: {error}") from error
-        allowed = TOLERANCE.get(self._model.dtype, 1e-3) * float(alone.abs().max())
+        allowed = TOLERANCE.get(self.products, 1e-3) * float(alone.abs().max())
         if not bool((together - alone).abs().max() <= allowed):
             raise UnsupportedModel(f"{name} computes something else in a padded batch")
         return int(alone.shape[1])
@@ -87,8 +98,19 @@ def max_positions(model: PreTrainedModel) -> int:
     return getattr(model.config, "max_position_embeddings", None) or FALLBACK_LENGTH
 
 
-def load(folder: Path, config: EmbeddingConfig, dtype: torch.dtype, device: torch.device) -> Encoder:
+def _convert_linear_layers(model: nn.Module, dtype: torch.dtype) -> None:
+    """Convert the matrices of linear layers to `dtype` once; automatic mixed precision would do it for each batch."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            module.to(dtype)
+
+
+def load(
+    folder: Path, config: EmbeddingConfig, dtype: torch.dtype, products: torch.dtype, device: torch.device
+) -> Encoder:
     """Load the embedding encoder in `folder` from its safetensors onto `device`, and test that padded batches work.
+
+    Its number format is `dtype`, but matrices are multiplied in the format `products`.
 
     Raises:
         UnsupportedModel: the model is not an encoder, or gives other vectors in padded batches.
@@ -100,4 +122,4 @@ def load(folder: Path, config: EmbeddingConfig, dtype: torch.dtype, device: torc
     SafetensorsFolder(folder).shapes()
     # The pooler is a classification head, which embeddings do not use.
     model = from_pretrained(AutoModel, folder, described, dtype, unused="pooler.")
-    return Encoder(model.to(device).eval().requires_grad_(False), config)
+    return Encoder(model.to(device).eval().requires_grad_(False), config, products)

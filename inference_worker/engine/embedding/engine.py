@@ -44,13 +44,15 @@ class EmbeddingEngine(InputEngine[EmbeddingRequest, VectorEvent]):
         if settings.quantization not in ("auto", "none"):
             raise ModelError(f"quantization {settings.quantization}: encoders are served as they are")
         device = torch.device(settings.device)
-        # Default to float32: encoders are small, and vectors are compared with those of other runs.
+        # By default sums, norms and softmax stay in float32: vectors are compared with those of other machines.
         dtype = weight_dtype("float32" if settings.dtype == "auto" else settings.dtype, device)
-        return cls(encoder.load(source.path, read_config(source.path), dtype, device), settings)
+        products = weight_dtype(settings.dtype, device)
+        return cls(encoder.load(source.path, read_config(source.path), dtype, products, device), settings)
 
     def ready(self) -> Ready:
         """Return the message that reports the loaded model, its dimensions and the engine's limits to the worker."""
-        return msgspec.structs.replace(super().ready(), dimensions=self._model.dimensions)
+        dtype = str(self._model.products).removeprefix("torch.")
+        return msgspec.structs.replace(super().ready(), dimensions=self._model.dimensions, dtype=dtype)
 
     def _compute(self, request_inputs: Sequence[tuple[EmbeddingRequest, PendingInput]]) -> list[Tensor]:
         vectors = self._model.embed([pending.ids for _, pending in request_inputs])

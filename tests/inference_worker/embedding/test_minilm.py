@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from inference_worker.engine.embedding.engine import EmbeddingEngine
+from inference_worker.engine.loading.dtypes import weight_dtype
 from inference_worker.engine_protocol import EmbeddingRequest, VectorEvent
 from inference_worker.errors import ModelError, PromptRejected
 from inference_worker.model_files.model_source import resolve
@@ -62,16 +63,18 @@ async def prepared(
     return await text.prepare(job, "a", engine.ready())
 
 
+@pytest.mark.parametrize(("dtype", "least"), [("auto", 0.9999), ("float32", 0.999999), ("bfloat16", 0.999)])
 async def test_a_hundred_texts_equal_the_reference(
-    engine: EmbeddingEngine, text: EmbeddingProcessor, embedding_folder: Path
+    dtype: str, least: float, text: EmbeddingProcessor, embedding_folder: Path
 ) -> None:
+    engine = load(embedding_folder, dtype=dtype)
     inputs = reference.texts()
     assert len(inputs) == 100
     request = await prepared(text, engine, list(inputs))
     assert max(map(len, request.inputs)) > 128
     ours = run(engine, request)["a"]
     cosine = (ours * reference.vectors(embedding_folder, inputs)).sum(dim=1)
-    assert float(cosine.min()) >= 0.9999
+    assert float(cosine.min()) >= least
     assert torch.allclose(ours.norm(dim=1), torch.ones(100), atol=1e-6)
 
 
@@ -103,6 +106,7 @@ async def test_an_aborted_request_is_not_in_the_next_batch(engine: EmbeddingEngi
 def test_ready_describes_the_model(engine: EmbeddingEngine) -> None:
     ready = engine.ready()
     assert (ready.dimensions, ready.max_model_len, ready.vocab_size) == (384, 256, 30522)
+    assert ready.dtype == str(weight_dtype("auto", torch.device("cpu"))).removeprefix("torch.")
 
 
 def test_max_model_len_is_at_most_the_model_s_positions(embedding_folder: Path) -> None:
