@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -68,7 +69,8 @@ class Engine:
         self._step_interrupt = step_interrupt or StepInterrupt()
         self._commands = NEVER
         self._current = Batch()
-        """The step that is computed; those between its layers aside."""
+        """The step that is computed, or was computed last; those between its layers aside."""
+        self._step_seconds = 0.0
         self.scheduler = scheduler
         self.runner = runner
         self.compilations = compilations
@@ -212,8 +214,19 @@ class Engine:
         batch = self._current = self.scheduler.schedule()
         gives_way = batch.is_flex and self.scheduler.has_non_flex and self._commands != NEVER
         self._step_interrupt.wakeup_fd = AT_NEXT_LAYER if gives_way else self._commands
+        began = time.monotonic()
         result = self.runner.execute(batch)
+        self._step_seconds = time.monotonic() - began
         return self.scheduler.commit(batch, result)
+
+    def pause(self) -> float:
+        """Return the seconds to wait for a command before the next step, which leaves the cores to other processes.
+
+        After a step of `flex` on a CPU they are as many as it took, while people use the model: the processes that
+        serve their requests and those of `flex` may run on the same cores.
+        """
+        spares_cores = self._commands != NEVER and self._current.is_flex and self.scheduler.spares_cores
+        return self._step_seconds if spares_cores else 0.0
 
     def has_work(self) -> bool:
         """Return whether `step` should be called: a request is waiting or running, or its grammar compiles."""

@@ -88,6 +88,9 @@ class InterruptibleEngine(SteppingEngine[Any], Protocol):
         arguments.
         """
 
+    def pause(self) -> float:
+        """Return the seconds to wait for a command before the next step; 0: it may be computed at once."""
+
 
 def run(
     settings: EngineSettings,
@@ -193,8 +196,9 @@ def serve_engines(loops: Sequence[EngineLoop], computing: Computing | None = Non
     while True:
         for loop in loops:
             loop.flush_if_idle()
-        if not any(loop.has_work() for loop in loops):
-            wait([loop.commands for loop in loops])
+        pauses = [loop.pause() for loop in loops if loop.has_work()]
+        if not pauses or min(pauses):
+            wait([loop.commands for loop in loops], min(pauses, default=None))
         for index, loop in enumerate(loops):
             if computing is not None:
                 computing.value = index
@@ -223,12 +227,17 @@ class EngineLoop:
         self._before_step = before_step
         self._engine = engine
         self._reader, self._buffer = CommandReader(commands), ReportBuffer(writer)
-        if isinstance(engine, InterruptibleEngine):
-            _enable_step_interrupts(engine, self._reader, self._buffer)
+        self._interruptible = engine if isinstance(engine, InterruptibleEngine) else None
+        if self._interruptible is not None:
+            _enable_step_interrupts(self._interruptible, self._reader, self._buffer)
 
     def has_work(self) -> bool:
         """Return whether the engine has unfinished requests, or commands were kept for it."""
         return self._reader.has_deferred() or self._engine.has_work()
+
+    def pause(self) -> float:
+        """Return the seconds to wait for a command before the next step of the engine, which has work."""
+        return 0.0 if self._interruptible is None or self._reader.has_deferred() else self._interruptible.pause()
 
     def flush_if_idle(self) -> None:
         """Report the buffered outcomes of steps if there is no work, because no later step would report them.

@@ -14,7 +14,8 @@ SHORT_FLEX_STEP_TOKENS = 16
 """The same while sequences of other classes run or came lately. What follows the last layer can't be interrupted."""
 
 SHORT_FLEX_STEP_SECONDS = 10.0
-"""Seconds after the last sequence of another class for which steps of `flex` on a CPU stay short."""
+"""Seconds after the last sequence of another class for which steps of `flex` on a CPU stay short, with pauses between
+them (`Engine.pause`)."""
 
 
 @dataclass(frozen=True)

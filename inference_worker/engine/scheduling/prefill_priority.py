@@ -45,12 +45,16 @@ class PrefillPriority:
         """Begin to plan a step, which can't be interrupted before `kept` is called."""
         self._interruptible = False
 
+    @property
+    def non_flex_came_lately(self) -> bool:
+        """Whether a step of the last `SHORT_FLEX_STEP_SECONDS` had sequences of other classes than `flex`."""
+        return self._clock() - self._last_non_flex_at < SHORT_FLEX_STEP_SECONDS
+
     def flex_budget(self, budget: int) -> int:
         """Return how many of the `budget` tokens that a step has left it may have for sequences of the class `flex`."""
         if not self._short_prompts:
             return budget
-        is_alone = self._clock() - self._last_non_flex_at >= SHORT_FLEX_STEP_SECONDS
-        return min(budget, FLEX_STEP_TOKENS if is_alone else SHORT_FLEX_STEP_TOKENS)
+        return min(budget, SHORT_FLEX_STEP_TOKENS if self.non_flex_came_lately else FLEX_STEP_TOKENS)
 
     def kept(self, entries: list[ScheduledSequence]) -> list[ScheduledSequence]:
         """Return the entries of a step that stay in it. Those of the class `flex` are the last of `entries`."""

@@ -105,6 +105,11 @@ class Scheduler:
         """Whether sequences of other classes than `flex` wait or are running."""
         return not self.waiting.only_flex or bool(self.running and not self.running[0].flex)
 
+    @property
+    def spares_cores(self) -> bool:
+        """Whether `flex` alone waits or runs, and sequences of other classes came lately: its steps are short then."""
+        return self._priority.non_flex_came_lately and not self.has_non_flex
+
     def has_work(self) -> bool:
         """Return whether any request was added that has neither ended nor been aborted."""
         return bool(self._choices)

@@ -116,6 +116,9 @@ class InterruptedEngine(EchoEngine):
     ) -> None:
         self.commands, self.receive, self.emit = commands, receive, emit
 
+    def pause(self) -> float:
+        return 0.0
+
     def step(self) -> list[TokenEvent]:
         before = set(self.left)
         self.computed.append(before)
@@ -149,6 +152,33 @@ def test_commands_are_applied_within_a_step_but_those_for_what_it_computes() -> 
     assert engine.within == [{"left", "comes", "goes"}, {"left", "goes", "more"}]
     reports = [{event.request: event.token_ids for event in read_report(reader).events} for _ in range(4)]  # type: ignore[union-attr]
     assert reports == [{"comes": [3], "goes": [8]}, {"left": [1]}, {"more": [1]}, {"goes": [9], "left": [5]}]
+
+
+class PausingEngine(InterruptedEngine):
+    """An engine that would pause for minutes before each step; `paused` is released whenever it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(*[lambda: None] * 2)
+        self.paused = Semaphore(0)
+
+    def pause(self) -> float:
+        self.paused.release()
+        return 600.0
+
+
+def test_a_command_ends_a_pause_between_two_steps() -> None:
+    (commands, command_pipe), (reader, report_pipe) = Pipe(duplex=False), Pipe(duplex=False)
+    engine = PausingEngine()
+    loop = Thread(target=serve, args=(engine, commands, EventWriter(report_pipe)), daemon=True)
+    command_pipe.send_bytes(msgspec.msgpack.encode(request("left", [1, 2])))
+    loop.start()
+    assert tokens(reader, 1)[0] == [1]
+    assert engine.paused.acquire(timeout=20)
+    command_pipe.send_bytes(msgspec.msgpack.encode(request("comes", [3])))
+    assert tokens(reader, 2)[0] == [2, 3]
+    command_pipe.send_bytes(msgspec.msgpack.encode(Shutdown()))
+    loop.join(timeout=20)
+    assert not loop.is_alive()
 
 
 def test_a_parent_exit_during_a_step_is_noticed_after_it() -> None:

@@ -126,3 +126,17 @@ def test_others_are_answered_while_a_step_of_flex_is_computed(caller: Caller, al
     take(outcome, [event for event in caller.emitted if event.request == "short"])
     assert {event.request for event in caller.emitted} == {"short", STREAMS[1].id}
     assert ids(outcome) == {key: tokens for key, tokens in alone.items() if key[0] != STREAMS[2].id}
+
+
+def test_steps_of_flex_have_pauses_while_others_come(caller: Caller) -> None:
+    engine = caller.engine
+    engine.add(replace(STREAMS[0], flex=True))
+    engine.step()
+    assert engine.pause() == 0.0  # nobody else came yet
+    caller.call(SHORT)
+    while engine.has(SHORT.id) or not caller.emitted:
+        engine.step()
+    engine.step()
+    assert engine.pause() > 0.0
+    engine.add(STREAMS[1])
+    assert engine.pause() == 0.0
