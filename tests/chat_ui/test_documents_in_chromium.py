@@ -106,11 +106,30 @@ async def upload_and_read(visit: Visit, house: ChatHouse) -> None:
     await page.set_viewport_size({"width": 1280, "height": 800})
 
 
+async def expect_whole_navigation(page: Page) -> None:
+    """On a narrow phone every link of an administrator's navigation is whole, in both languages."""
+    navigation = page.get_by_role("navigation").first
+    for language, last in (("pl", "Administracja"), ("en", "Administration")):
+        await page.evaluate("(language) => localStorage.setItem('headrace.language', language)", language)
+        for width in (320, 360):
+            await page.set_viewport_size({"width": width, "height": 740})
+            await page.reload()
+            await expect(navigation.get_by_role("link", name=last)).to_be_visible()
+            await picture(page, f"navigation-{language}-{width}")
+            links = await navigation.evaluate(
+                "(all) => [...all.children].map((each) => each.getBoundingClientRect().right)"
+            )
+            assert max(links) <= width, (language, links)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= width
+    await page.set_viewport_size({"width": 1280, "height": 800})
+
+
 async def share(visit: Visit, browser: Browser) -> None:
     page, other = visit.page, await Visit.to(visit.origin, browser)
     await other.page.goto(f"{visit.origin}/documents")
     await sign_in(other.page, "admin", PASSWORD)
     await expect(other.page.get_by_text("There are no collections")).to_be_visible()
+    await expect_whole_navigation(other.page)
     await page.get_by_role("button", name="Actions for Leases").click()
     await page.get_by_role("menuitem", name="Share").click()
     dialog = page.get_by_role("dialog")

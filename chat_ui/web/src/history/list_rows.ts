@@ -1,6 +1,7 @@
 /** Rows of the conversation list: conversations under headings by the time of their last use. */
 import type { ConversationSummary } from "../api/chat_types";
 import { texts } from "../ui/messages";
+import { language } from "../ui/messages/language.svelte";
 
 export type Row =
   | { readonly type: "heading"; readonly key: string; readonly text: string }
@@ -22,7 +23,7 @@ export function listRows(list: readonly ConversationSummary[], now: Date, groupe
 
 /** Returns a function that gives the heading of a conversation. It caches the month's name, which is slow to format. */
 function headings(now: Date): (summary: ConversationSummary) => string {
-  const format = new Intl.DateTimeFormat(texts.locale, { month: "long", year: "numeric" });
+  const format = new Intl.DateTimeFormat(language.locale, { month: "long", year: "numeric" });
   const today = midnight(now);
   let [month, name] = [-1, ""];
   return ({ pinned, updated }) => {

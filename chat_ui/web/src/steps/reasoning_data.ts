@@ -2,6 +2,7 @@
 import type { Step } from "../api/chat_types";
 import { asNumber } from "../api/json";
 import { texts } from "../ui/messages";
+import { language } from "../ui/messages/language.svelte";
 import { text } from "./step_data";
 
 export interface Reasoning {
@@ -27,5 +28,5 @@ export function reasoningOf(step: Step): Reasoning {
 function duration(seconds: number): string {
   const whole = Math.round(seconds);
   if (whole >= MINUTE) return `${Math.floor(whole / MINUTE)} min ${whole % MINUTE} s`;
-  return `${(seconds < 10 ? seconds : whole).toLocaleString(texts.locale, { maximumFractionDigits: 1 })} s`;
+  return `${(seconds < 10 ? seconds : whole).toLocaleString(language.locale, { maximumFractionDigits: 1 })} s`;
 }

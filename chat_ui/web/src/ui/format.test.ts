@@ -1,4 +1,4 @@
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { count, day, dayOfUtc, duration, moment, money, percent, perMillion } from "./format";
 import { language } from "./messages/language.svelte";
 
@@ -29,6 +29,13 @@ it("formats local times, and follows the language", () => {
   expect([day(noon), moment(noon)]).toEqual(["Nov 21, 2026", expect.stringMatching(/^Nov 21, 2026, 12:30\sPM$/)]);
   language.choose("pl");
   expect([day(noon), count(12_345).replace(/\s/, " ")]).toEqual(["21 lis 2026", "12 345"]);
+});
+
+it("formats as in the browser's country", () => {
+  vi.spyOn(navigator, "languages", "get").mockReturnValue(["en-GB", "en"]);
+  language.choose("en");
+  const noon = new Date(2026, 10, 21, 12, 30).getTime() / 1000;
+  expect([dayOfUtc("2026-11-21"), day(noon), moment(noon)]).toEqual(["21 Nov 2026", "21 Nov 2026", "21 Nov 2026, 12:30"]);
 });
 
 it("formats durations by their largest unit", () => {

@@ -14,10 +14,17 @@ export function choose(preferred: readonly string[]): Messages {
   return en;
 }
 
+/** Returns the browser's first preferred variant of a language, such as `en-GB`; the language itself without one. */
+export function variant(language: string, preferred: readonly string[]): string {
+  return preferred.find((tag) => tag.toLowerCase().startsWith(`${language}-`)) ?? language;
+}
+
 export class Language {
   /** The chosen locale; null: the browser's preference. */
   chosen = $state<string | null>(preferences.get(PREFERENCE));
   readonly messages = $derived(choose(this.chosen === null ? navigator.languages : [this.chosen, ...navigator.languages]));
+  /** Locale of numbers and dates: the page's language as in the browser's country. */
+  readonly locale = $derived(variant(this.messages.locale, navigator.languages));
 
   choose(locale: string | null): void {
     this.chosen = locale;

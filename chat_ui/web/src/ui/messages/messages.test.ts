@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { en } from "./en";
 import { texts } from "./index";
-import { choose, Language } from "./language.svelte";
+import { choose, Language, variant } from "./language.svelte";
 import { pl } from "./pl";
 
 const PARTS = { en: import.meta.glob("./en/*.ts", { eager: true }), pl: import.meta.glob("./pl/*.ts", { eager: true }) };
@@ -30,6 +30,11 @@ it("has no empty text", () => {
 it("chooses the first preferred language that is available", () => {
   expect(choose(["de-DE", "pl-PL", "en"])).toBe(pl);
   expect(choose(["de"])).toBe(en);
+});
+
+it("formats as in the browser's country where that speaks the page's language", () => {
+  expect(variant("en", ["pl-PL", "en-GB", "en-US"])).toBe("en-GB");
+  expect([variant("en", ["de-DE", "en"]), variant("pl", ["en-GB"])]).toEqual(["en", "pl"]);
 });
 
 it("uses and stores the chosen language", () => {
