@@ -3,12 +3,6 @@
 const plural = new Intl.PluralRules("en");
 const files = (text: string, count: number): string => `${text} ${plural.select(count) === "one" ? "file" : "files"}`;
 
-const fileProblems: Readonly<Record<string, string>> = {
-  unsupported_file: "This format is not read.",
-  invalid_file: "The file is damaged, protected, too large or without text.",
-  server_error: "The service could not read the file.",
-};
-
 export const documents = {
   documentsTitle: "Documents",
   documentsHint: "Collections of files that can be searched, and that answers cite. Files are read in the background, and give way to people.",
@@ -50,7 +44,6 @@ export const documents = {
   noFiles: "There are no files here",
   noFilesHint: "Add files above.",
   fileStates: { in_progress: "Being read", completed: "Searchable", failed: "Not read", cancelled: "Cancelled" },
-  fileProblems,
   fileEmpty: "The file is empty.",
   fileTooLarge: "The file is too large: 512 MiB at most.",
   fileDelete: "Delete file",

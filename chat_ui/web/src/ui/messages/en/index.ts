@@ -8,6 +8,7 @@ import { history } from "./history";
 import { limits } from "./limits";
 import { modelAccess } from "./model_access";
 import { moderation } from "./moderation";
+import { serverSentences } from "./server_sentences";
 import { shell } from "./shell";
 import { steps } from "./steps";
 import { usage } from "./usage";
@@ -15,6 +16,7 @@ import { usage } from "./usage";
 export const en = {
   locale: "en" as "en" | "pl",
   ...shell,
+  ...serverSentences,
   ...chat,
   ...steps,
   ...history,

@@ -12,12 +12,6 @@ const PASSAGES = new Map<string, string>([
 ]);
 const files = (text: string, count: number): string => `${text} ${FILES.get(plural.select(count)) ?? "plików"}`;
 
-const fileProblems: typeof english.fileProblems = {
-  unsupported_file: "Ten format nie jest odczytywany.",
-  invalid_file: "Plik jest uszkodzony, zabezpieczony, za duży albo nie zawiera tekstu.",
-  server_error: "Usługa nie mogła odczytać pliku.",
-};
-
 export const documents: typeof english = {
   documentsTitle: "Dokumenty",
   documentsHint: "Zbiory plików, które można przeszukiwać i które są cytowane w odpowiedziach. Pliki są odczytywane w tle i ustępują pierwszeństwa ludziom.",
@@ -59,7 +53,6 @@ export const documents: typeof english = {
   noFiles: "Nie ma tu plików",
   noFilesHint: "Dodaj pliki powyżej.",
   fileStates: { in_progress: "W odczycie", completed: "Gotowy", failed: "Nie odczytano", cancelled: "Anulowany" },
-  fileProblems,
   fileEmpty: "Plik jest pusty.",
   fileTooLarge: "Plik jest za duży: najwyżej 512 MiB.",
   fileDelete: "Usuń plik",

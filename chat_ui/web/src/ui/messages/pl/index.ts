@@ -9,6 +9,7 @@ import { history } from "./history";
 import { limits } from "./limits";
 import { modelAccess } from "./model_access";
 import { moderation } from "./moderation";
+import { serverSentences } from "./server_sentences";
 import { shell } from "./shell";
 import { steps } from "./steps";
 import { usage } from "./usage";
@@ -16,6 +17,7 @@ import { usage } from "./usage";
 export const pl: Messages = {
   locale: "pl",
   ...shell,
+  ...serverSentences,
   ...chat,
   ...steps,
   ...history,
