@@ -30,8 +30,10 @@ from router.producer.errors import GenerationError, ModelUnavailable
 from router.usage_arithmetic import total
 from router.usage_bound import max_usage
 
+DEFAULT_MODEL = "omni-moderation-latest"
+"""OpenAI's name for the model of a request of `/v1/moderations` that names none."""
 OPENAI_MODELS = frozenset(
-    {"omni-moderation-latest", "omni-moderation-2024-09-26", "text-moderation-latest", "text-moderation-stable"}
+    {DEFAULT_MODEL, "omni-moderation-2024-09-26", "text-moderation-latest", "text-moderation-stable"}
 )
 """OpenAI's moderation models, which the rules stand for unless a model or alias has the name."""
 CHECK_TIMEOUT = 60.0
@@ -40,6 +42,10 @@ WINDOW = 160
 """New characters of an answer from which a classifier checks them; the rules check at once."""
 ANSWER_TOKENS = 16
 """Most tokens that the checks of an answer are billed for each of its tokens: eight bytes, read twice."""
+
+_NO_DEFAULT = (
+    "You must provide a model: the operator of this service has chosen none for moderation requests without one."
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -169,6 +175,19 @@ class Moderation:
         listed = self.catalogue.listed(ALL_MODELS)
         classifiers = [name for name, each in listed if each.recently_alive and any(self.rules.meaning(each.labels))]
         return [RULES_MODEL, *classifiers] if self.rules.matchers else classifiers
+
+    def requested(self, name: str | None, access: ModelAccess) -> ModelInfo | None:
+        """Return the classifier of a request of `/v1/moderations`, which may name none; `None`: the operator's rules.
+
+        Raises:
+            ModelNotFound, ModelUnavailable: As `find` does.
+        """
+        if name is not None:
+            return self.find(name, access)
+        try:
+            return self.find(DEFAULT_MODEL, access)
+        except ModelNotFound as error:
+            raise ModelNotFound(_NO_DEFAULT, param="model") from error
 
     def find(self, name: str, access: ModelAccess = ALL_MODELS) -> ModelInfo | None:
         """Return the classifier with this name or alias; `None` if the name stands for the operator's rules.

@@ -14,7 +14,6 @@ from gateway.errors import UnsupportedParameter
 from gateway.openai.base import ApiModel, RequestBody
 
 MAX_INPUTS = 2048
-DEFAULT_MODEL = "omni-moderation-latest"
 
 
 class TextInput(ApiModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auth_billing.access.principal import Principal
-from gateway.errors import InvalidRequest
+from gateway.errors import InvalidRequest, ModelNotFound
 from gateway.openai.vector_stores import StaticChunking
 from gateway.vector_stores.services import SearchServices
 from router.messages import Task
@@ -16,17 +16,21 @@ SPECIAL_TOKENS = 2
 """Tokens that an embedding model adds to a text."""
 MIN_TOKENS = 16
 """Fewest tokens of a passage, also for a model that reads less."""
+_NO_EMBEDDER = "No embedding model is served that you may use, and a vector store needs one."
 
 
 def embedder_of(services: SearchServices, caller: Principal) -> ModelInfo:
     """Return the model that embeds a new vector store: that of the setting, or the only served embedding model.
 
     Raises:
-        InvalidRequest: There is none, or there are several and the setting names none.
-        ModelNotFound, ModelUnavailable: The model of the setting is not served, or the caller may not use it.
+        InvalidRequest: There is none that the caller may use, or there are several and the setting names none.
+        ModelUnavailable: No worker was heard of yet.
     """
     if named := services.settings.embedding_model:
-        return served_embedder(services, caller, named)
+        try:
+            return served_embedder(services, caller, named)
+        except ModelNotFound as error:
+            raise InvalidRequest(_NO_EMBEDDER, code="model_not_found") from error
     served = {model.name: model for _, model in services.catalogue.listed(caller.models) if model.task is Task.EMBED}
     if len(served) == 1:
         return next(iter(served.values()))
@@ -35,9 +39,7 @@ def embedder_of(services: SearchServices, caller: Principal) -> ModelInfo:
             "Several embedding models are served: the operator has to name one in HEADRACE_EMBEDDING_MODEL.",
             code="model_not_chosen",
         )
-    raise InvalidRequest(
-        "No embedding model is served that you may use, and a vector store needs one.", code="model_not_found"
-    )
+    raise InvalidRequest(_NO_EMBEDDER, code="model_not_found")
 
 
 def served_embedder(services: SearchServices, caller: Principal, name: str) -> ModelInfo:
@@ -47,7 +49,11 @@ def served_embedder(services: SearchServices, caller: Principal, name: str) -> M
         ModelNotFound, ModelUnavailable: The model is not served, or the caller may not use it.
         InvalidRequest: The model makes no embeddings.
     """
-    model = services.catalogue.find(name, caller.models, param="vector_store_id")
+    try:
+        model = services.catalogue.find(name, caller.models, param="vector_store_id")
+    except ModelNotFound as error:
+        message = f"The vector store's embedding model '{name}' is not served, or you do not have access to it."
+        raise ModelNotFound(message, param="vector_store_id") from error
     if model.task is not Task.EMBED:
         raise InvalidRequest(f"The model '{model.name}' makes no embeddings.", code="model_not_found")
     return model

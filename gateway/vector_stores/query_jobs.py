@@ -11,7 +11,7 @@ from auth_billing.access.principal import Principal
 from documents.content import Passage
 from gateway.admission.controller import AdmittedRequest
 from gateway.answers.collection import collect_scores, collect_vectors
-from gateway.errors import InvalidRequest
+from gateway.errors import InvalidRequest, ModelNotFound
 from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_embedding_job, build_score_job
 from gateway.openai.embeddings import EmbeddingRequest
@@ -32,6 +32,7 @@ RERANK_TOKENS = 200_000
 """Most tokens of all pairs that a reranker reads for one search."""
 FUSION = ("none", "default-2024-11-15", "default_2024_08_21")
 """Names of OpenAI's rankers that leave the ranking to the fusion of words and vectors."""
+_NO_RERANKER = "The reranker of this service is not served, or you may not use it: the ranker 'none' needs none."
 
 Submit = Callable[[AdmittedRequest, Sequence[Job]], AbstractAsyncContextManager[Generation]]
 """Submits the jobs of the request that searches, as `JobSubmission.submit` does."""
@@ -72,10 +73,16 @@ def chosen_reranker(services: SearchServices, caller: Principal, ranking: Rankin
         ModelNotFound, ModelUnavailable: The model is not served, or the caller may not use it.
         InvalidRequest: The model does not score pairs of texts.
     """
-    name = services.settings.rerank_model if ranking.ranker in (None, "auto") else ranking.ranker
+    is_default = ranking.ranker in (None, "auto")
+    name = services.settings.rerank_model if is_default else ranking.ranker
     if not name or name in FUSION:
         return None
-    model = services.catalogue.find(name, caller.models, param="ranker")
+    try:
+        model = services.catalogue.find(name, caller.models, param="ranker")
+    except ModelNotFound as error:
+        if is_default:
+            raise ModelNotFound(_NO_RERANKER, param="ranker") from error
+        raise
     if model.task is not Task.SCORE or model.labels:
         raise InvalidRequest(f"The model '{model.name}' does not score pairs of texts.", param="ranker")
     return model

@@ -20,7 +20,7 @@ from gateway.moderation.categories import highest
 from gateway.moderation.classifier import categories_of, score_prompt
 from gateway.moderation.pieces import pieces
 from gateway.moderation.rules import RULES_MODEL, ModerationRules
-from gateway.openai.moderations import DEFAULT_MODEL, ModerationList, ModerationRequest, ModerationResult
+from gateway.openai.moderations import ModerationList, ModerationRequest, ModerationResult
 from router.model_registry import ModelInfo
 
 router = APIRouter(route_class=IdempotentRoute)
@@ -31,7 +31,7 @@ async def create_moderation(request: Request, authorised: AuthorisedModeration) 
     """Return the categories of harmful content that each input belongs to, with scores (`POST /v1/moderations`)."""
     caller, body, gateway = authorised
     rules, groups = gateway.moderation.rules, body.groups
-    model = gateway.moderation.find(body.model or DEFAULT_MODEL, caller.models)
+    model = gateway.moderation.requested(body.model, caller.models)
     if model is None:
         matched = iter(await rules.match([text for texts in groups for text in texts], "input"))
         scores = [highest(pair for _ in texts for pair in next(matched).items()) for texts in groups]

@@ -136,10 +136,13 @@ async def test_refusals(classifying: Classifying, input: Any, fields: dict[str, 
     assert (response.status_code, response.json()["error"]["param"]) == (status, param), response.text
 
 
-async def test_without_rules_openais_models_are_unknown(set_stage: SetStage) -> None:
+@pytest.mark.parametrize("model", [None, "omni-moderation-latest"])
+async def test_without_rules_openais_models_are_unknown(set_stage: SetStage, model: str | None) -> None:
     stage = await set_stage()
-    response = await stage.client.post("/v1/moderations", json={"input": "a"})
-    assert (response.status_code, response.json()["error"]["code"]) == (404, "model_not_found")
+    response = await stage.client.post("/v1/moderations", json={"input": "a", "model": model})
+    error = response.json()["error"]
+    assert (response.status_code, error["code"], error["param"]) == (404, "model_not_found", "model")
+    assert ("omni" in error["message"]) is (model is not None), "it names a model that the request does not name"
 
 
 async def test_a_classifier_scores_no_pairs(classifying: Classifying) -> None:

@@ -335,7 +335,8 @@ async def test_without_an_embedding_model_there_are_no_stores(set_stage: SetStag
 async def test_the_setting_names_the_embedding_model(set_stage: SetStage) -> None:
     stage = await set_stage(embedding_model="org/other")
     response = await stage.client.post("/v1/vector_stores", json={})
-    assert (response.status_code, response.json()["error"]["code"]) == (404, "model_not_found")
+    assert error_of(response) == (400, "model_not_found", None)
+    assert "org/other" not in response.json()["error"]["message"]
 
 
 async def test_attaching_and_searching_need_the_scope_of_embeddings(shelf: Library) -> None:
@@ -404,6 +405,15 @@ async def test_the_reranker_of_the_setting_is_used_unless_a_request_names_anothe
         nothing = {"hybrid_search": weights(0.0, 1.0)}
         assert await shelf.search(store["id"], "submarine", ranking_options=nothing) == []
         assert len(worker.jobs) == 2
+
+
+async def test_a_refused_search_does_not_name_the_reranker_of_the_setting() -> None:
+    async with library(rerank_model=RERANKER) as shelf:
+        store = await shelf.create(DOGS)
+        refused = await shelf.post(f"/{store['id']}/search", {"query": "dog"}, status=404)
+        assert (refused["error"]["code"], refused["error"]["param"]) == ("model_not_found", "ranker")
+        assert RERANKER not in refused["error"]["message"]
+        assert await shelf.search(store["id"], "dog", ranking_options={"ranker": "none"})
 
 
 @pytest.mark.parametrize(("ranker", "status"), [("no/such", 404), (EMBEDDER, 400)])
