@@ -93,7 +93,10 @@ class AmbiguousCredentials(GatewayError):
 
 
 class ScopeMissing(GatewayError):
-    """Raised for a valid API key that lacks the scope that the route requires."""
+    """Raised for a valid API key that lacks a scope that the request requires."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"You have insufficient permissions for this operation. Missing scopes: {scope}.")
 
 
 class TooManyConnections(GatewayError):

@@ -60,7 +60,7 @@ class ApiKeySecurity(SecurityBase):
         if request.client is not None:
             gateway.unauthenticated.discard(request.client)
         if not principal.may(self.scope):
-            raise ScopeMissing(f"You have insufficient permissions for this operation. Missing scopes: {self.scope}.")
+            raise ScopeMissing(self.scope)
         return principal
 
 

@@ -173,7 +173,7 @@ def files_owner(caller: Principal) -> ObjectOwner:
         ScopeMissing: The caller's key lacks the scope `files`, which the routes of files need too.
     """
     if not caller.may(Scope.FILES):
-        raise ScopeMissing(f"You have insufficient permissions for this operation. Missing scopes: {Scope.FILES}.")
+        raise ScopeMissing(Scope.FILES)
     return ObjectOwner.of_project(caller.tenant, caller.project)
 
 

@@ -15,7 +15,7 @@ from stored_objects.vector_stores.records import VectorStore
 def check_embeds(caller: Principal) -> None:
     """Raise `ScopeMissing` unless the caller may make embeddings, which imports and searches are billed as."""
     if not caller.may(Scope.EMBEDDINGS):
-        raise ScopeMissing(f"You have insufficient permissions for this operation. Missing scopes: {Scope.EMBEDDINGS}.")
+        raise ScopeMissing(Scope.EMBEDDINGS)
 
 
 async def find_store(services: SearchServices, caller: Principal, id: str) -> VectorStore:

@@ -1,8 +1,7 @@
 """Route class of the gateway's endpoints that honour the `Idempotency-Key` header.
 
 A request with a key is authenticated and its body read here, and again by the route if it runs, so that a stored
-response is never returned to another project, to a caller that may not use the model or may not read a vector store
-that was searched, or for another body.
+response is never returned to another project, to a caller for whom the route would not run, or for another body.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ from gateway.http.authentication import guard_of
 from gateway.http.dialect import OPENAI, Dialect
 from gateway.http.disconnect import run_until_disconnect
 from gateway.http.gateway import Gateway, gateway_of
+from gateway.http.needed_rights import needed_rights
 from gateway.http.sse import SharedEventStream
-from gateway.openai.responses.tools import FILE_SEARCH, MAX_STORES
-from gateway.vector_stores.access import find_store
 from runtime import strict_json
 
 HEADER = b"idempotency-key"
@@ -78,14 +76,11 @@ class IdempotentRoute(APIRoute):
         settings = gateway.settings
         strict_json.check_headers(request.headers, settings.max_body_bytes, typed=self.dialect.typed_bodies)
         body = await strict_json.read_body(request.stream(), settings.max_body_bytes, settings.body_timeout)
-        fingerprint, model, stores = await strict_json.parse(
-            body, lambda value: (_fingerprint(value), _model(value), _searched_stores(value))
-        )
-        if model is not None and principal.models.policies:
-            gateway.catalogue.find(model, principal.models)
-        for id in stores:
-            await find_store(gateway, principal, id)
         path = request.scope["path"]
+        fingerprint, needed = await strict_json.parse(
+            body, lambda value: (_fingerprint(value), needed_rights(path, value))
+        )
+        await needed.check(gateway, principal)
         return KeyedRequest(principal.tenant, principal.project, path, keys[0].decode(), fingerprint), body
 
     async def _response(self, gateway: Gateway, answer: SharedResponse, *, repeated: bool) -> Response:
@@ -100,18 +95,3 @@ class IdempotentRoute(APIRoute):
 def _fingerprint(value: Any) -> str:
     """Return a hash of a JSON value that does not depend on key order or white space."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _model(value: Any) -> str | None:
-    model = value.get("model") if isinstance(value, dict) else None
-    return model if isinstance(model, str) else None
-
-
-def _searched_stores(value: Any) -> list[str]:
-    """Return the ids of the vector stores that a request's file search names; none of a malformed request."""
-    tools = value.get("tools") if isinstance(value, dict) else None
-    for tool in tools if isinstance(tools, list) else ():
-        if isinstance(tool, dict) and tool.get("type") == FILE_SEARCH:
-            ids = tool.get("vector_store_ids")
-            return [each for each in ids[:MAX_STORES] if isinstance(each, str)] if isinstance(ids, list) else []
-    return []

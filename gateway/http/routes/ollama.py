@@ -122,9 +122,7 @@ async def generate(request: Request, authorised: _AuthorisedGenerate) -> Respons
         admitted, job = await admit_chat(request, gateway, caller, body.translated)
     else:
         if not caller.may(Scope.COMPLETIONS):
-            raise ScopeMissing(
-                f"You have insufficient permissions for this operation. Missing scopes: {Scope.COMPLETIONS}."
-            )
+            raise ScopeMissing(Scope.COMPLETIONS)
         admitted = await gateway.admission.admit(caller, body.translated)
         [job] = build_completion_jobs(body.translated, admitted, Origin.of(gateway.settings))
     return await _answer(request, gateway, admitted, job, streamed=body.streams, chat=False)

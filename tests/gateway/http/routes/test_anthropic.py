@@ -34,7 +34,7 @@ def kinds(response: httpx.Response) -> tuple[int, str]:
     ("error", "status", "kind"),
     [
         (InvalidRequest("No."), 400, "invalid_request_error"),
-        (ScopeMissing("No."), 403, "permission_error"),
+        (ScopeMissing("files"), 403, "permission_error"),
         (BlobNotFound(), 404, "not_found_error"),
         (BodyTooLarge("No."), 413, "request_too_large"),
         (Overloaded("wait", 3.0), 529, "overloaded_error"),
