@@ -99,6 +99,8 @@ class BatchObject(ApiModel):
     model: str | None
     errors: LineErrors | None
     input_file_id: str
+    input_file_name: str
+    """Name of the input file, also of one that was deleted: an extension."""
     completion_window: Literal["24h"] = "24h"
     status: str
     output_file_id: str | None

@@ -5,10 +5,12 @@ Each command imports its implementation (`batch_commands.py`) only when it is ru
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -23,7 +25,7 @@ PANEL = "Batches"
 
 batch = typer.Typer(help="Batches of requests, at a running gateway (docs/batches.md).", no_args_is_help=True)
 
-BatchId = Annotated[str, typer.Argument(help="Id of the batch: batch_...")]
+BatchId = Annotated[str, typer.Argument(help="Id of the batch (batch_...), or its beginning if only one begins so.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -51,11 +53,11 @@ def create(
 @batch.command("list")
 def list_batches() -> None:
     """List the project's newest batches."""
-    table = Table("id", "status", "endpoint", "lines", "completed", "failed")
+    table = Table("id", "file", "endpoint", "created", "status", "done", "failed")
     for each in _commands().latest():
-        counts = each["request_counts"]
-        numbers = [str(counts[name]) for name in ("total", "completed", "failed")]
-        table.add_row(each["id"], each["status"], each["endpoint"], *numbers)
+        created = datetime.fromtimestamp(each["created_at"]).astimezone().strftime("%Y-%m-%d %H:%M")
+        failed = str(each["request_counts"]["failed"])
+        table.add_row(each["id"], _file_name(each), each["endpoint"], created, each["status"], _progress(each), failed)
     print_table(table)
 
 
@@ -107,14 +109,28 @@ def _show_progress(commands: BatchCommands, id: str) -> None:
         for seen in commands.progress(id):
             counts = seen["request_counts"]
             done, total = counts["completed"] + counts["failed"], counts["total"] or None
-            progress.update(task, description=seen["status"], completed=done, total=total)
+            description = f"{_file_name(seen)} {seen['status']}"
+            progress.update(task, description=description, completed=done, total=total)
     _show(seen)
+
+
+def _file_name(batch: Batch) -> str:
+    """Return the name of a batch's input file as text for the console; its id if the gateway does not name it."""
+    return escape(batch.get("input_file_name") or batch["input_file_id"])
+
+
+def _progress(batch: Batch) -> str:
+    """Return how many lines of a batch are done, as `5/8 (62%)`; `-` before they are counted."""
+    counts = batch["request_counts"]
+    done, total = counts["completed"] + counts["failed"], counts["total"]
+    return f"{done}/{total} ({done * 100 // total}%)" if total else "-"
 
 
 def _show(batch: Batch) -> None:
     """Print one batch; exit with status 1 if it failed."""
     counts = batch["request_counts"]
     console.print(f"{batch['id']}: {batch['status']}")
+    console.print(f"{_file_name(batch)} for {batch['endpoint']}")
     console.print(f"{counts['total']} lines, {counts['completed']} completed, {counts['failed']} failed")
     for name in ("output_file_id", "error_file_id"):
         if batch[name] is not None:

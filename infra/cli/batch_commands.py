@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 
@@ -19,6 +20,8 @@ ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 """States in which a batch does not change any more."""
 TIMEOUT = 60.0
 """Seconds without progress of a request."""
+BATCH_PREFIX = "batch_"
+"""Beginning of every batch's id."""
 POLL_INTERVAL = 2.0
 """Seconds between two reads of a batch's state."""
 
@@ -64,8 +67,21 @@ class BatchCommands:
         return self._answer("POST", "/batches", json=body)
 
     def find(self, id: str) -> Batch:
-        """Return one batch."""
-        return self._answer("GET", f"/batches/{id}")
+        """Return the batch with this id, or the one among the newest 100 whose id begins so (`batch_` may be left out).
+
+        Raises:
+            StartupError: there is none, or several begin so.
+        """
+        response = self._request("GET", f"/batches/{quote(id, safe='')}")
+        if response.status_code != 404:
+            return _answer_of(response)
+        start = BATCH_PREFIX + id.removeprefix(BATCH_PREFIX)
+        matching = [each for each in self.latest() if each["id"].startswith(start)]
+        if not matching:
+            raise StartupError(_reason(response))
+        if len(matching) > 1:
+            raise StartupError(f"the ids of {len(matching)} batches begin with {start}: give more of the id")
+        return matching[0]
 
     def ended(self, id: str) -> Batch:
         """Return one batch that has ended.
@@ -84,14 +100,16 @@ class BatchCommands:
         return found
 
     def cancel(self, id: str) -> Batch:
-        """Cancel one batch and return it."""
-        return self._answer("POST", f"/batches/{id}/cancel")
+        """Cancel one batch, found by its id as `find` does, and return it."""
+        return self._answer("POST", f"/batches/{self.find(id)['id']}/cancel")
 
     def progress(self, id: str, sleep: Callable[[float], None] = time.sleep) -> Iterator[Batch]:
         """Yield one batch again and again, until it has ended."""
-        while (batch := self.find(id))["status"] not in ENDED:
+        batch = self.find(id)
+        while batch["status"] not in ENDED:
             yield batch
             sleep(POLL_INTERVAL)
+            batch = self.find(batch["id"])
         yield batch
 
     def download(self, file_id: str, path: Path) -> None:
@@ -108,14 +126,20 @@ class BatchCommands:
                 raise StartupError(f"can't write {path}: {error.strerror}") from error
 
     def _answer(self, method: str, path: str, **options: Any) -> Batch:
+        return _answer_of(self._request(method, path, **options))
+
+    def _request(self, method: str, path: str, **options: Any) -> httpx2.Response:
         try:
-            response = self._http.request(method, path, **options)
+            return self._http.request(method, path, **options)
         except httpx2.HTTPError as error:
             raise StartupError(f"the gateway at {self._http.base_url} does not answer: {error}") from error
-        if response.status_code != 200:
-            raise StartupError(_reason(response))
-        answer: Batch = response.json()
-        return answer
+
+
+def _answer_of(response: httpx2.Response) -> Batch:
+    if response.status_code != 200:
+        raise StartupError(_reason(response))
+    answer: Batch = response.json()
+    return answer
 
 
 def _endpoint_of(file: Path) -> str:

@@ -98,6 +98,8 @@ class Batch:
     created: float
     expires: float
     """Time after which lines that have not begun are not requested any more."""
+    input_name: str = ""
+    """Name of the input file."""
     user: str = ""
     """Id of the person who created the batch in the chat and as whom its lines are requested."""
     metadata: dict[str, str] | None = None

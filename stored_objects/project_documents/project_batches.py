@@ -56,6 +56,7 @@ class ProjectBatches:
             user="" if creator.key_id else creator.user,
             endpoint=endpoint,
             input_file=file.id,
+            input_name=file.name,
             created=now,
             expires=now + WINDOW,
             metadata=metadata,

@@ -33,8 +33,6 @@ SHOWN = 50
 """Most batches that a list has."""
 MAX_PROBLEMS = 20
 """Most lines of a failed batch that are named."""
-NAME = "input_file_name"
-"""Name in the metadata of a batch that has the name of its input file."""
 
 
 class NewBatch(QueryParameters):
@@ -70,7 +68,7 @@ async def create_batch(request: Request, caller: Caller, query: Annotated[NewBat
     file = await stored_upload(
         request, services_of(request).files, owner, MAX_INPUT_BYTES, name=query.name, purpose=Purpose.BATCH
     )
-    batch = await services_of(request).batches.create(principal, file, query.endpoint, metadata={NAME: file.name})
+    batch = await services_of(request).batches.create(principal, file, query.endpoint)
     return schema_response(_shown(batch), 201)
 
 
@@ -129,7 +127,7 @@ def _shown(batch: BatchRecord) -> Batch:
     began = batch.times.get(BatchState.IN_PROGRESS.value)
     return Batch(
         id=batch.id,
-        name=(batch.metadata or {}).get(NAME, ""),
+        name=batch.input_name,
         model=batch.model,
         endpoint=batch.endpoint,
         state=batch.state.value,

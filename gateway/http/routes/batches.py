@@ -46,7 +46,7 @@ async def create_batch(
 ) -> Response:
     """Create a batch of the requests in a file; a gateway runs it in the background (`POST /v1/batches`)."""
     if not caller.may(scope := SCOPES[body.endpoint]):
-        raise ScopeMissing(f"You have insufficient permissions for this operation. Missing scopes: {scope}.")
+        raise ScopeMissing(scope)
     file = await _input_file(caller, gateway, body.input_file_id)
     batch = await gateway.batches.create(
         caller,
@@ -112,6 +112,7 @@ def _shown(batch: Batch) -> BatchObject:
         model=batch.model,
         errors=LineErrors(data=errors) if errors else None,
         input_file_id=public_id(FILE_PREFIX, batch.input_file),
+        input_file_name=batch.input_name,
         status=batch.state.value,
         output_file_id=public_id(FILE_PREFIX, batch.output_file) if ended and batch.output_file else None,
         error_file_id=public_id(FILE_PREFIX, batch.error_file) if ended and batch.error_file else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,18 @@ def test_batches_are_created_waited_for_and_listed() -> None:
     assert "2/2" in output
     assert "batch_1: completed" in output
     assert "2 lines, 2 completed, 0 failed" in run("wait", "batch_1")[1]
-    assert "batch_1" in run("list")[1]
+    for shown in ("batch_1", "in.jsonl", "/v1/embeddings", "2/2 (100%)"):
+        assert shown in run("list")[1]
+    assert "in.jsonl completed" in output
+    assert "in.jsonl for /v1/embeddings" in run("status", "batch_1")[1]
     assert "output file: file-out" in run("status", "batch_1")[1]
     assert run("cancel", "batch_1")[0] == 0
+
+
+def test_a_batch_whose_lines_are_not_counted_and_whose_file_has_no_name(answers: dict[str, Any]) -> None:
+    counts = {"total": 0, "completed": 0, "failed": 0}
+    answers.update(status="validating", input_file_name="", request_counts=counts)
+    assert re.search(r"file-in .* validating\W+-\W+0", run("list")[1])
 
 
 def test_a_failed_batch_is_an_error(answers: dict[str, Any]) -> None:

@@ -23,6 +23,9 @@ def batch(status: str = "completed", **fields: Any) -> dict[str, Any]:
         "id": "batch_1",
         "status": status,
         "endpoint": "/v1/embeddings",
+        "created_at": 1_700_000_000,
+        "input_file_id": "file-in",
+        "input_file_name": "in.jsonl",
         "errors": None,
         "output_file_id": "file-out",
         "error_file_id": None,
@@ -56,6 +59,28 @@ def test_a_file_becomes_a_batch_of_its_endpoint(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [("batch_ab12", "batch_ab12"), ("batch_ab", "batch_ab12"), ("cd", "batch_cd34"), ("a/b", None), ("batch_", None)],
+)
+def test_a_batch_is_found_by_the_beginning_of_its_id(given: str, found: str | None) -> None:
+    known = {f"/v1/batches/{id}": batch(id=id) for id in ("batch_ab12", "batch_cd34")}
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/v1/batches":
+            return httpx2.Response(200, json={"data": list(known.values())})
+        if (one := known.get(request.url.path)) is None:
+            return httpx2.Response(404, json={"error": {"message": "No such batch."}})
+        return httpx2.Response(200, json=one)
+
+    if found is None:
+        with pytest.raises(StartupError, match=r"No such batch|2 batches begin with batch_: give more"):
+            commands(answer).find(given)
+    else:
+        assert commands(answer).find(given)["id"] == found
+        assert [each["id"] for each in commands(answer).progress(given)] == [found]
+
+
 def test_progress_ends_with_the_batch() -> None:
     states = iter(["validating", "in_progress", "completed"])
     client = commands(lambda _: httpx2.Response(200, json=batch(next(states))))
@@ -78,7 +103,13 @@ def test_a_download_does_not_overwrite(tmp_path: Path) -> None:
 
 def test_refusals_are_one_line(tmp_path: Path) -> None:
     refusal = {"error": {"message": "No object with the id 'x' was found."}}
-    client = commands(lambda _: httpx2.Response(404, json=refusal))
+    client = commands(
+        lambda request: (
+            httpx2.Response(200, json={"data": []})
+            if request.url.path == "/v1/batches"
+            else httpx2.Response(404, json=refusal)
+        )
+    )
     for call in (lambda: client.find("x"), lambda: client.cancel("x"), lambda: client.download("x", tmp_path / "x")):
         with pytest.raises(StartupError, match="No object with the id 'x' was found"):
             call()

@@ -84,6 +84,7 @@ async def test_a_batch_answers_its_lines_and_lists_errors(set_stage: SetStage) -
     )
     assert created["status"] == "validating"
     assert created["metadata"] == {"for": "test"}
+    assert created["input_file_name"] == "in.jsonl"
     batch = await ended(stage.client, created["id"])
     assert batch["status"] == "completed", batch
     assert batch["request_counts"] == {"total": 8, "completed": 5, "failed": 3}
