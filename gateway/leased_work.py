@@ -1,15 +1,19 @@
 """Runs work that gateways share by leases in the store; a killed gateway's work goes to others.
 
-Organisations take turns: one with much work, or with work that does not end, leaves a place for the others.
+Organisations take turns: one with much work, or with work that does not end, leaves a place for the others, and where
+several fill all places, work that has had a turn gives way to that of an organisation without a place.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import structlog
@@ -28,16 +32,28 @@ Work = TypeVar("Work", Batch, VectorStoreFile)
 _log = structlog.get_logger(__name__)
 
 
+@dataclass
+class _Turn(Generic[Work]):
+    """Work that has a place."""
+
+    work: Work
+    began: float
+    """Time (monotonic) at which the work got its place."""
+    gives_way: bool = False
+
+
 class LeasedWorkRunner(ABC, Generic[Work]):
     """Claims and runs work of one kind in one gateway, at most `places` pieces at a time."""
 
-    def __init__(self, arrived: asyncio.Event, places: int) -> None:
+    def __init__(self, arrived: asyncio.Event, places: int, turn: float = math.inf) -> None:
+        """`turn`: seconds after which work gives way to that of an organisation without a place; infinite: never."""
+        self._turn = turn
         self._arrived = arrived
         """Set when there may be new work to claim."""
         self._freed = asyncio.Event()
         """Set when there is a free place."""
         self._places = places
-        self._running: dict[asyncio.Task[None], Work] = {}
+        self._running: dict[asyncio.Task[None], _Turn[Work]] = {}
         self._served: set[str] = set()
         """Organisations that had a turn in this round."""
 
@@ -51,9 +67,8 @@ class LeasedWorkRunner(ABC, Generic[Work]):
                 self._freed.clear()
                 with suppress(StoreUnavailable):
                     while len(self._running) < self._places and (work := await self._next()) is not None:
-                        task = asyncio.create_task(self._perform_safely(work))
-                        self._running[task] = work
-                        task.add_done_callback(self._ended)
+                        self._begin(work)
+                    await self._make_way()
                 await _any_set(self._arrived, self._freed, seconds=CLAIM_INTERVAL)
         finally:
             for task in self._running:
@@ -74,17 +89,47 @@ class LeasedWorkRunner(ABC, Generic[Work]):
     async def _perform(self, work: Work) -> None:
         """Do the work; end its lease if that fails."""
 
+    def _give_way(self, work: Work) -> None:
+        """Have running work stop soon and give its lease back; a subclass with a finite `turn` does so."""
+
+    def _begin(self, work: Work) -> None:
+        self._served.add(work.organisation)
+        task = asyncio.create_task(self._perform_safely(work))
+        self._running[task] = _Turn(work, time.monotonic())
+        task.add_done_callback(self._ended)
+
+    async def _make_way(self) -> None:
+        """Where all places are taken, begin with work of an organisation that has none, if other work had its turn.
+
+        That of the organisation with the most places gives way, the one that has run for the longest. Until it has
+        stopped, one piece of work more than there are places runs.
+        """
+        turns, now = list(self._running.values()), time.monotonic()
+        had = [each for each in turns if now - each.began >= self._turn]
+        if len(turns) < self._places or not had or any(each.gives_way for each in turns):
+            return
+        places = Counter(each.work.organisation for each in turns)
+        running = frozenset(places)
+        work = await self._claim(running | self._served)
+        if work is None:
+            self._served = set()
+            work = await self._claim(running)
+        if work is not None:
+            longest = max(had, key=lambda each: (places[each.work.organisation], now - each.began))
+            longest.gives_way = True
+            self._give_way(longest.work)
+            self._begin(work)
+
     async def _next(self) -> Work | None:
         """Claim work of an organisation whose turn it is, else of one within its share, else of any with a place.
 
         The share is half of the places; one place is free of each organisation's work, so that another need not wait.
         """
-        places = Counter(each.organisation for each in self._running.values())
+        places = Counter(each.work.organisation for each in self._running.values())
         above_share = {each for each, count in places.items() if count >= self._places // 2}
         full = {each for each, count in places.items() if count >= self._places - 1}
         for passed_over in dict.fromkeys(map(frozenset, (self._served | above_share, above_share, full))):
             if (work := await self._claim(passed_over)) is not None:
-                self._served.add(work.organisation)
                 return work
             self._served = set()
         return None

@@ -70,7 +70,8 @@ class GatewayMetrics(ProducerMetrics):
         self.batch_lines = counter("headrace_batch_lines", "Lines of batches answered, by outcome.", "outcome")
         self.takeovers = counter(
             "headrace_takeovers",
-            "Background responses and batches that this gateway claimed from one that died or stopped, by kind "
+            "Background responses and batches that this gateway claimed from one that died, stopped or gave "
+            "them back, by kind "
             "(response, batch) and outcome (continued, ended, postponed).",
             "kind",
             "outcome",

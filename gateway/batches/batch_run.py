@@ -95,6 +95,8 @@ class BatchRun:
         """Error of a line's task that ends this run, such as a lost lease."""
         self._is_given_up = False
         """Whether the answers of the lines that run are not stored any more."""
+        self._gives_way = False
+        """Whether no further line begins and none is tried again, so that this run ends soon."""
         self._running: set[asyncio.Task[None]] = set()
         self._running_bytes = 0
         self._ended = asyncio.Event()
@@ -128,6 +130,11 @@ class BatchRun:
             with suppress(StoreUnavailable):
                 await self._batches.renew(self._batch.id, self._context.runner, free_at)
 
+    def give_way(self) -> None:
+        """Have the run end with the lines that run now, of which the results are stored, so that it can go on later."""
+        self._gives_way = True
+        self._ended.set()
+
     async def _give_up(self, working: Sequence[asyncio.Task[None]]) -> None:
         """Begin no further line, and wait until those that run have answers, which their idempotency keys repeat."""
         self._is_given_up = True
@@ -140,7 +147,7 @@ class BatchRun:
             await self._validate()
         if self._batch.state in (BatchState.IN_PROGRESS, BatchState.CANCELLING) and self._batch.output_file:
             await self._run_lines()
-        if self._batch.state.is_open:
+        if self._batch.state.is_open and not self._gives_way:
             await self._end()
 
     async def _flush_periodically(self) -> None:
@@ -238,6 +245,8 @@ class BatchRun:
                     continue
                 encoded = request.encoded()
                 await self._wait_for_room(request.model, len(encoded))
+                if self._gives_way:
+                    break
                 if (stop := self._reason_to_stop()) is not None:
                     await self._results.add_error(line.number, request.custom_id, *stop)
                     continue
@@ -273,7 +282,7 @@ class BatchRun:
 
     async def _wait_for_room(self, model: str, size: int) -> None:
         """Wait until another line may begin: the window is not full, and neither is the queue of its model."""
-        while self._reason_to_stop() is None and not self._has_room(model, size):
+        while self._reason_to_stop() is None and not self._gives_way and not self._has_room(model, size):
             self._ended.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_ROOM_INTERVAL):
@@ -301,7 +310,7 @@ class BatchRun:
         try:
             answer = refusal(request)
             tries = 0
-            while answer is None and not self._is_given_up:
+            while answer is None and not self._is_given_up and not (tries and self._gives_way):
                 principal = self._principal
                 if (stop := self._reason_to_stop()) is not None or principal is None:
                     await self._results.add_error(number, request.custom_id, *(stop or _KEY_REVOKED))

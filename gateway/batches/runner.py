@@ -13,6 +13,8 @@ from stored_objects.project_documents.batches import Batch, BatchState
 
 MAX_BATCHES = 5
 """Batches that one gateway runs at the same time; all but one of them may be of one organisation."""
+TURN = 300.0
+"""Seconds after which a batch gives way to that of an organisation of which this gateway runs none."""
 
 _log = structlog.get_logger(__name__)
 
@@ -21,8 +23,10 @@ class BatchRunner(LeasedWorkRunner[Batch]):
     """Runs batches of all projects in one gateway."""
 
     def __init__(self, context: RunContext) -> None:
-        super().__init__(context.gateway.batch_created, MAX_BATCHES)
+        super().__init__(context.gateway.batch_created, MAX_BATCHES, TURN)
         self._context = context
+        self._runs: dict[str, BatchRun] = {}
+        """Runs by the ids of their batches."""
 
     async def _claim(self, passed_over: Collection[str]) -> Batch | None:
         now = self._context.clock()
@@ -33,7 +37,14 @@ class BatchRunner(LeasedWorkRunner[Batch]):
         return batch
 
     async def _perform(self, work: Batch) -> None:
+        run = self._runs[work.id] = BatchRun(self._context, work)
         try:
-            await BatchRun(self._context, work).run()
+            await run.run()
         except LeaseLost:
             _log.warning("another gateway runs this batch", batch=work.id)
+        finally:
+            del self._runs[work.id]
+
+    def _give_way(self, work: Batch) -> None:
+        if (run := self._runs.get(work.id)) is not None:
+            run.give_way()

@@ -10,11 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 
 from auth_billing.access.principal import Principal
 from gateway.batches import batch_run as batch_run_module
 from gateway.batches import results as results_module
+from gateway.batches import runner as runner_module
 from gateway.batches.input_lines import MAX_FAILURES
+from gateway.http.internal_requests import InternalAnswer
 from router.bus import Bus
 from router.messages import ServiceClass, Usage
 from router.transport.memory import MemoryTransport
@@ -233,3 +236,55 @@ async def test_a_batch_without_space_leaves_its_place_and_goes_on_later(
     monkeypatch.setattr(quotas, "per_project", 2**30)
     assert (await ended(stage.client, id))["request_counts"] == {"total": 2, "completed": 2, "failed": 0}
     assert len(stage.worker.jobs) == 2
+
+
+async def test_a_batch_that_gives_way_goes_on_later_with_every_line_run_and_billed_once(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "MAX_BATCHES", 1)
+    monkeypatch.setattr(runner_module, "TURN", 0.0)
+    script, gate = gated()
+    stage = await set_stage(script)
+    store = batches_of(stage)
+    continued = stage.gateway.metrics.takeovers.labels("batch", "continued")
+    lines = [line(number) for number in range(60)]
+    id = (await create(stage, lines))["id"]
+    await eventually(lambda: len(stage.worker.jobs) > 0)
+    # The other batch ends as soon as it has a place, because its project has no such input file.
+    await store.insert(replace(store.records[id], id="batch_other", organisation="another", runner="", lease=0.0))
+    stage.gateway.batch_created.set()
+    await eventually(lambda: not store.records["batch_other"].state.is_open)
+    before = len(stage.worker.jobs)
+    assert before < len(lines)
+    gate.set()
+    batch = await ended(stage.client, id)
+    assert (batch["status"], batch["request_counts"]["completed"]) == ("completed", len(lines))
+    assert len(await results(stage.client, batch["output_file_id"])) == len(lines)
+    assert len(stage.worker.jobs) == len(lines), "a line was run twice"
+    await eventually(lambda: len(stage.receipts) == len(lines))
+    assert continued._value.get() == 2.0, "the batch did not give way"
+
+
+async def test_a_line_that_is_tried_again_and_again_does_not_keep_the_place_of_a_batch_that_gives_way(
+    set_stage: SetStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "MAX_BATCHES", 1)
+    monkeypatch.setattr(runner_module, "TURN", 0.0)
+    tried: list[str] = []
+
+    async def busy(_app: Any, _caller: Any, _path: str, key: str, _body: bytes) -> InternalAnswer:
+        tried.append(key)
+        return InternalAnswer(503, Headers(), b"{}")
+
+    stage = await set_stage()
+    store = batches_of(stage)
+    continued = stage.gateway.metrics.takeovers.labels("batch", "continued")
+    with monkeypatch.context() as patched:
+        patched.setattr(batch_run_module, "request_internally", busy)
+        id = (await create(stage, [line(1)]))["id"]
+        await eventually(lambda: bool(tried))
+        await store.insert(replace(store.records[id], id="batch_other", organisation="another", runner="", lease=0.0))
+        stage.gateway.batch_created.set()
+        await eventually(lambda: continued._value.get() == 2.0)  # the other batch, then the first one again
+    assert (await ended(stage.client, id))["request_counts"] == {"total": 1, "completed": 1, "failed": 0}
+    assert len(stage.worker.jobs) == 1
