@@ -13,18 +13,25 @@ from typing import Any, TypeVar
 
 from pymongo import ReturnDocument
 
-from auth_billing.store.collection import Collection as MongoCollection
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document, to_document
 from documents.search.filters import AttributeValue
 from stored_objects.objects.records import RECORD_BYTES, is_project, project_id
 from stored_objects.project_documents.records import ProjectOwner
 from stored_objects.store.documents import owned_by
+from stored_objects.store.vector_store_documents import (
+    SHOWN,
+    document_of,
+    file_of,
+    pairs_of,
+    read_page,
+    readable_by,
+    store_of,
+)
 from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.records import (
     NEVER,
     UNNUMBERED,
-    Chunking,
     FileBatch,
     FileCounts,
     FileState,
@@ -59,67 +66,70 @@ class MongoVectorStores:
     async def insert(self, record: VectorStore) -> None:
         """Insert a new vector store into MongoDB, unless it is there."""
         added = {"readers": record.readers, "record_size": record.record_size}
-        document = to_document(record, metadata=_pairs(record.metadata)) | added
+        document = to_document(record, metadata=pairs_of(record.metadata)) | added
         del document["shared_with"]
         await self._stores.insert_if_absent(document)
 
     async def find(self, reader: Reader, id: str) -> VectorStore | None:
-        """Read one vector store that `reader` may read from MongoDB; `None` if there is none with this id."""
-        return await self._stores.find_record(_store, {"_id": id, **_readable(reader)})
+        """Read one vector store that `reader` may read from MongoDB; `None` if there is none or it is deleted."""
+        return await self._stores.find_record(store_of, {"_id": id, **readable_by(reader)})
 
     async def page(self, reader: Reader, query: PageQuery) -> list[VectorStore]:
         """Read a page of the vector stores that `reader` may read from MongoDB."""
-        return [_store(each) for each in await _page(self._stores, _readable(reader), query)]
+        return [store_of(each) for each in await read_page(self._stores, readable_by(reader), query)]
 
     async def page_of_others(self, organisation: str, members: Collection[str], query: PageQuery) -> list[VectorStore]:
         """Read a page of an organisation's vector stores of people other than `members` from MongoDB."""
-        others = {"organisation": organisation, "person": {"$gt": "", "$nin": list(members)}}
-        return [_store(each) for each in await _page(self._stores, others, query)]
+        others = {"organisation": organisation, "person": {"$gt": "", "$nin": list(members)}, **SHOWN}
+        return [store_of(each) for each in await read_page(self._stores, others, query)]
 
     async def share(self, id: str, grantee: str) -> bool:
-        """Add `grantee` to the readers of a vector store in MongoDB; return false if it is gone."""
-        return await self._stores.update_matching({"_id": id}, {"$addToSet": {"readers": grantee}})
+        """Add `grantee` to the readers of a vector store in MongoDB; false if it is gone or being deleted."""
+        return await self._stores.update_matching({"_id": id, **SHOWN}, {"$addToSet": {"readers": grantee}})
 
     async def unshare(self, id: str, grantee: str) -> None:
         """Remove `grantee` from the readers of a vector store in MongoDB, unless it is the owner's."""
-        found = await self._stores.find_record(_store, {"_id": id})
+        found = await self._stores.find_record(store_of, {"_id": id})
         if found is not None and grantee != found.owner_grantee:
             await self._stores.update_matching({"_id": id}, {"$pull": {"readers": grantee}})
 
     async def update(self, record: VectorStore) -> VectorStore | None:
-        """Store what clients may change of a vector store in MongoDB; return it as it was, `None` if it is gone."""
+        """Store what clients may change of a vector store in MongoDB, and return it as it was.
+
+        `None`: it is gone or being deleted.
+        """
         change = {
             "name": record.name,
-            "metadata": _pairs(record.metadata),
+            "metadata": pairs_of(record.metadata),
             "last_active": record.last_active,
             "expiry_days": record.expiry_days,
             "expires": record.expires,
             "record_size": record.record_size,
         }
-        before = await self._stores.find_one_and_update({"_id": record.id}, {"$set": change})
-        return None if before is None else _store(before)
+        before = await self._stores.find_one_and_update({"_id": record.id, **SHOWN}, {"$set": change})
+        return None if before is None else store_of(before)
 
     async def remove(self, id: str) -> VectorStore | None:
         """Remove the document of a vector store from MongoDB, and return it; `None` if it is gone."""
         while (found := await self._stores.find_one({"_id": id})) is not None:
             as_found = {"_id": id, "record_size": found.get("record_size")}  # another call may change it meanwhile
             if (await self._stores.delete_one(as_found)).deleted_count:
-                return _store(found)
+                return store_of(found)
         return None
 
-    async def expire(self, id: str, now: float) -> None:
-        """Have a vector store, of any owner, expire `now` in MongoDB; no effect if it is gone."""
-        await self._stores.find_one_and_update({"_id": id}, {"$set": {"expires": now}})
+    async def hide(self, id: str, now: float) -> None:
+        """Have a vector store, of any owner, expire `now` and be read by nobody in MongoDB; no effect if it is gone."""
+        await self._stores.find_one_and_update({"_id": id}, {"$set": {"expires": now, "deleted": True}})
 
     async def expired(self, now: float, limit: int) -> list[VectorStore]:
         """Read up to `limit` vector stores of all owners that expired before `now` from MongoDB."""
         found = self._stores.find({"expires": {"$lte": now}}).limit(limit)
-        return [_store(each) for each in await found.to_list(limit)]
+        return [store_of(each) for each in await found.to_list(limit)]
 
     async def find_any(self, ids: Collection[str]) -> list[VectorStore]:
         """Read the vector stores, of any owner, that have one of these ids from MongoDB."""
         found = self._stores.find({"_id": {"$in": list(ids)}})
-        return [_store(each) for each in await found.to_list(len(ids))] if ids else []
+        return [store_of(each) for each in await found.to_list(len(ids))] if ids else []
 
     async def counts(self, vector_stores: Collection[str]) -> dict[str, FileCounts]:
         """Count the files of each of these vector stores in MongoDB, by state."""
@@ -151,12 +161,12 @@ class MongoVectorStores:
 
         Return by how many bytes the sum of `record_size` has grown.
         """
-        inserted = await self._files.insert_new([_document(each) for each in files])
+        inserted = await self._files.insert_new([document_of(each) for each in files])
         grown = sum(each.record_size for each, is_new in zip(files, inserted, strict=True) if is_new)
         stored = {each.id: each for each, is_new in zip(files, inserted, strict=True) if not is_new}
         found = self._files.find({"_id": {"$in": list(stored)}, "state": _ENDED, "passages": ""})
-        for ended in [_file(each) for each in await found.to_list(None)]:
-            again = {name: value for name, value in _document(stored[ended.id]).items() if name not in _KEPT}
+        for ended in [file_of(each) for each in await found.to_list(None)]:
+            again = {name: value for name, value in document_of(stored[ended.id]).items() if name not in _KEPT}
             as_found = {"_id": ended.id, "additions": ended.additions, "revision": ended.revision, "passages": ""}
             if await self._files.update_matching(as_found, {"$set": again, "$inc": {"additions": 1}}):
                 grown += stored[ended.id].record_size - ended.record_size
@@ -165,17 +175,17 @@ class MongoVectorStores:
     async def find_files(self, vector_store: str, files: Collection[str]) -> list[VectorStoreFile]:
         """Read those files and tombstones of a vector store that have one of these ids from MongoDB."""
         found = self._files.find({"_id": {"$in": [file_key(vector_store, each) for each in files]}})
-        return [_file(each) for each in await found.to_list(None)]
+        return [file_of(each) for each in await found.to_list(None)]
 
     async def of_file(self, owner: ProjectOwner, file: str) -> list[VectorStoreFile]:
         """Read one file of `owner` as all vector stores have it from MongoDB, without tombstones."""
         found = self._files.find({**owned_by(owner), "file": file, **_LIVE})
-        return [_file(each) for each in await found.to_list(None)]
+        return [file_of(each) for each in await found.to_list(None)]
 
     async def find_file(self, owner: ProjectOwner, vector_store: str, file: str) -> VectorStoreFile | None:
         """Read one file of a vector store of `owner` from MongoDB; `None` if it is a tombstone or absent."""
         query = {"_id": file_key(vector_store, file), **owned_by(owner), **_LIVE}
-        return await self._files.find_record(_file, query)
+        return await self._files.find_record(file_of, query)
 
     async def page_files(
         self, vector_store: str, query: PageQuery, *, state: FileState | None = None, batch: str | None = None
@@ -186,17 +196,17 @@ class MongoVectorStores:
             selected["state"] = state.value
         if batch is not None:
             selected["batch"] = batch
-        return [_file(each) for each in await _page(self._files, selected, query)]
+        return [file_of(each) for each in await read_page(self._files, selected, query)]
 
     async def expired_files(self, now: float, limit: int) -> list[VectorStoreFile]:
         """Read up to `limit` files of all vector stores that expired before `now` from MongoDB."""
         found = self._files.find({"expires": {"$lte": now}, **_LIVE}).limit(limit)
-        return [_file(each) for each in await found.to_list(limit)]
+        return [file_of(each) for each in await found.to_list(limit)]
 
     async def set_attributes(self, file: VectorStoreFile, attributes: Mapping[str, AttributeValue]) -> bool:
         """Replace the attributes of a file of this revision in MongoDB, unnumbered; return false for another."""
         size = replace(file, attributes=dict(attributes)).record_size
-        values = {"attributes": _pairs(attributes), "record_size": size, "change": UNNUMBERED}
+        values = {"attributes": pairs_of(attributes), "record_size": size, "change": UNNUMBERED}
         change: dict[str, Any] = {"$set": values}
         return await self._files.update_matching(
             {"_id": file.id, "revision": file.revision, **_LIVE}, {**change, "$inc": {"revision": 1}}
@@ -218,7 +228,7 @@ class MongoVectorStores:
         found = await self._files.find_one_and_update(
             {"_id": file.id, **_LIVE}, {"$set": tombstone, "$inc": {"revision": 1}}
         )
-        return None if found is None else _file(found)
+        return None if found is None else file_of(found)
 
     async def release_passages(self, file: VectorStoreFile) -> bool:
         """Remove id and size of the passages from a file that has ended in MongoDB; return false if it names others."""
@@ -230,7 +240,7 @@ class MongoVectorStores:
         others = {"organisation": {"$nin": list(passed_over)}} if passed_over else {}
         query = {"state": FileState.IN_PROGRESS.value, "lease": {"$lte": now}, **others}
         found = await self._files.find(query).sort([("created", 1)]).limit(limit).to_list(limit)
-        return [_file(each) for each in found]
+        return [file_of(each) for each in found]
 
     async def claim(self, file: VectorStoreFile, runner: str, now: float, lease: float) -> VectorStoreFile | None:
         """Give a file that has not changed since it was read, and that no process holds, to `runner` in MongoDB."""
@@ -278,12 +288,12 @@ class MongoVectorStores:
     async def changed_files(self, vector_store: str, since: int) -> list[VectorStoreFile]:
         """Read all files and tombstones of a vector store with a higher change number than `since` from MongoDB."""
         found = self._files.find({"vector_store": vector_store, "change": {"$gt": since}})
-        return [_file(each) for each in await found.to_list(None)]
+        return [file_of(each) for each in await found.to_list(None)]
 
     async def unnumbered(self, limit: int) -> list[VectorStoreFile]:
         """Read up to `limit` files and tombstones whose last change has no number from MongoDB."""
         found = self._files.find({"change": UNNUMBERED}).limit(limit)
-        return [_file(each) for each in await found.to_list(limit)]
+        return [file_of(each) for each in await found.to_list(limit)]
 
     async def number(self, files: Sequence[VectorStoreFile]) -> None:
         """Take the next number of each vector store in MongoDB, then give it to its files' changes that have none."""
@@ -300,7 +310,7 @@ class MongoVectorStores:
     async def unreleased(self, limit: int) -> list[VectorStoreFile]:
         """Read up to `limit` tombstones, failed and cancelled files that name passages from MongoDB."""
         found = self._files.find({"state": _ENDED, "passages": {"$gt": ""}}).limit(limit)
-        return [_file(each) for each in await found.to_list(limit)]
+        return [file_of(each) for each in await found.to_list(limit)]
 
     async def forget(self, deleted_before: float, limit: int) -> int:
         """Remove up to `limit` old tombstones from MongoDB, after their numbers are noted in their vector stores."""
@@ -352,56 +362,3 @@ def _groups(
     for each in files:
         found.setdefault(key(each), []).append(each)
     return found
-
-
-async def _page(collection: MongoCollection, query: dict[str, Any], page: PageQuery) -> list[dict[str, Any]]:
-    """Read a page of the documents that match a MongoDB query, ordered by creation."""
-    ascending = page.order == "asc"
-    bounds = [(page.after, "$gt" if ascending else "$lt"), (page.before, "$lt" if ascending else "$gt")]
-    terms = [
-        {"$or": [{"created": {beyond: place.created}}, {"created": place.created, "_id": {beyond: place.id}}]}
-        for place, beyond in bounds
-        if place is not None
-    ]
-    direction = 1 if ascending is not page.is_backward else -1
-    found = collection.find({**query, **({"$and": terms} if terms else {})})
-    documents = await found.sort([("created", direction), ("_id", direction)]).limit(page.limit).to_list(page.limit)
-    return documents[::-1] if page.is_backward else documents
-
-
-def _pairs(values: Mapping[str, AttributeValue]) -> list[list[AttributeValue]]:
-    return [[key, value] for key, value in values.items()]
-
-
-def _store(document: dict[str, Any]) -> VectorStore:
-    found = from_document(VectorStore, document, metadata=dict(document["metadata"]))
-    return replace(found, shared_with=[each for each in document.get("readers", ()) if each != found.owner_grantee])
-
-
-def _readable(reader: Reader) -> dict[str, Any]:
-    return {"organisation": reader.organisation, "readers": {"$in": reader.grantees}}
-
-
-def _document(file: VectorStoreFile) -> dict[str, Any]:
-    failure = None if file.failure is None else asdict(file.failure)
-    stored = {"state": file.state.value, "chunking": asdict(file.chunking), "failure": failure}
-    return {
-        **vars(file),
-        "_id": file.id,
-        **stored,
-        "attributes": _pairs(file.attributes),
-        "record_size": file.record_size,
-    }
-
-
-def _file(document: dict[str, Any]) -> VectorStoreFile:
-    failure = document["failure"]
-    fields = {name: value for name, value in document.items() if name != "_id"}
-    return from_document(
-        VectorStoreFile,
-        fields,
-        state=FileState(document["state"]),
-        chunking=Chunking(**document["chunking"]),
-        failure=None if failure is None else ImportFailure(**failure),
-        attributes=dict(document["attributes"]),
-    )

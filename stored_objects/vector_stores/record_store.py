@@ -31,7 +31,7 @@ class VectorStoreStore(Protocol):
         ...
 
     async def find(self, reader: Reader, id: str) -> VectorStore | None:
-        """Return one vector store that `reader` may read, expired or not; `None` if there is none with this id."""
+        """Return one vector store that `reader` may read, expired or not; `None` if there is none or it is deleted."""
         ...
 
     async def page(self, reader: Reader, query: PageQuery) -> list[VectorStore]:
@@ -43,7 +43,7 @@ class VectorStoreStore(Protocol):
         ...
 
     async def share(self, id: str, grantee: str) -> bool:
-        """Let `grantee` read a vector store of any owner; return false if it is gone."""
+        """Let `grantee` read a vector store of any owner; return false if it is gone or being deleted."""
         ...
 
     async def unshare(self, id: str, grantee: str) -> None:
@@ -53,7 +53,7 @@ class VectorStoreStore(Protocol):
     async def update(self, record: VectorStore) -> VectorStore | None:
         """Store name, metadata, `last_active` and expiry of a vector store.
 
-        Return the vector store as it was; `None` if it is gone.
+        Return the vector store as it was; `None` if it is gone or being deleted.
         """
         ...
 
@@ -61,8 +61,8 @@ class VectorStoreStore(Protocol):
         """Remove the record of a vector store, of any owner, that has no files; return it, `None` if it is gone."""
         ...
 
-    async def expire(self, id: str, now: float) -> None:
-        """Have a vector store, of any owner, expire `now`; no effect if it is gone."""
+    async def hide(self, id: str, now: float) -> None:
+        """Have a vector store, of any owner, expire `now` and be read by nobody any more; no effect if it is gone."""
         ...
 
     async def expired(self, now: float, limit: int) -> list[VectorStore]:

@@ -88,6 +88,8 @@ class VectorStore:
     """Id of the person whose vector store it is; empty: it is the project's."""
     shared_with: list[str] = field(default_factory=list)
     """Grantees of those who read the vector store beside its owner."""
+    deleted: bool = False
+    """Whether the vector store is being deleted: nobody reads or changes it any more."""
 
     @property
     def owner(self) -> ProjectOwner:

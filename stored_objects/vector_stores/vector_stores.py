@@ -208,10 +208,10 @@ class VectorStores:
     async def delete(self, store: VectorStore) -> None:
         """Delete a vector store, its files, and passages that no other vector store of the organisation uses.
 
-        It expires first, so that it is not searched, and the sweeper finishes a deletion that is cut off: the record
-        goes last.
+        It is hidden and expires first, so that nobody finds it, however many files it has, and the sweeper finishes a
+        deletion that is cut off: the record goes last.
         """
-        await self.records.expire(store.id, self._clock())
+        await self.records.hide(store.id, self._clock())
         while files := await self.records.page_files(store.id, PageQuery(DELETION_BATCH)):
             for each in files:
                 await self.erase(each)

@@ -52,11 +52,11 @@ class DictVectorStores:
         return _page([each for each in self.stores.values() if _is_readable(each, reader)], query)
 
     async def page_of_others(self, organisation: str, members: Collection[str], query: PageQuery) -> list[VectorStore]:
-        own = [each for each in self.stores.values() if each.organisation == organisation]
+        own = [each for each in self.stores.values() if each.organisation == organisation and not each.deleted]
         return _page([each for each in own if each.person and each.person not in members], query)
 
     async def share(self, id: str, grantee: str) -> bool:
-        if (found := self.stores.get(id)) is None:
+        if (found := self.stores.get(id)) is None or found.deleted:
             return False
         others = [each for each in found.shared_with if each != grantee]
         self.stores[id] = replace(found, shared_with=[*others, grantee])
@@ -68,18 +68,19 @@ class DictVectorStores:
 
     async def update(self, record: VectorStore) -> VectorStore | None:
         found = self.stores.get(record.id)
-        if found is not None:
-            self.stores[record.id] = replace(
-                record, change=found.change, forgotten=found.forgotten, shared_with=found.shared_with
-            )
+        if found is None or found.deleted:
+            return None
+        self.stores[record.id] = replace(
+            record, change=found.change, forgotten=found.forgotten, shared_with=found.shared_with
+        )
         return found
 
     async def remove(self, id: str) -> VectorStore | None:
         return self.stores.pop(id, None)
 
-    async def expire(self, id: str, now: float) -> None:
+    async def hide(self, id: str, now: float) -> None:
         if id in self.stores:
-            self.stores[id] = replace(self.stores[id], expires=now)
+            self.stores[id] = replace(self.stores[id], expires=now, deleted=True)
 
     async def expired(self, now: float, limit: int) -> list[VectorStore]:
         return [each for each in self.stores.values() if each.expires <= now][:limit]
@@ -333,7 +334,8 @@ class DictPassages:
 
 
 def _is_readable(store: VectorStore, reader: Reader) -> bool:
-    return store.organisation == reader.organisation and not set(reader.grantees).isdisjoint(store.readers)
+    may_read = not set(reader.grantees).isdisjoint(store.readers)
+    return store.organisation == reader.organisation and may_read and not store.deleted
 
 
 def vector_stores(objects: StoredObjects, clock: Callable[[], float] = time.time) -> VectorStores:

@@ -133,9 +133,24 @@ async def test_expired_vector_stores_are_found_for_all_owners(records: VectorSto
         await records.insert(each)
     assert {each.id for each in await records.expired(START + 1, 9)} == {"vs_1", "vs_2"}
     assert await records.expired(START - 1, 9) == []
-    await records.expire("vs_3", START - 1)
-    await records.expire("vs_4", START - 1)
+    await records.hide("vs_3", START - 1)
+    await records.hide("vs_4", START - 1)
     assert [each.id for each in await records.expired(START - 1, 9)] == ["vs_3"]
+
+
+async def test_nobody_finds_or_changes_a_vector_store_that_is_being_deleted(records: VectorStoreStore) -> None:
+    mine = store(person="ada", shared_with=[person_grantee("bob")])
+    await records.insert(mine)
+    assert len(await records.page_of_others("org-1", [], PageQuery(9))) == 1
+    await records.hide("vs_1", START)
+    for person in ("ada", "bob"):
+        assert await records.find(Reader(ADA, person), "vs_1") is None
+        assert await records.page(Reader(ADA, person), PageQuery(9)) == []
+    assert await records.page_of_others("org-1", [], PageQuery(9)) == []
+    assert await records.update(replace(mine, name="Umowy")) is None
+    assert not await records.share("vs_1", ORGANISATION)
+    (left,) = await records.expired(START, 9)
+    assert (left.name, left.shared_with, left.deleted) == (mine.name, mine.shared_with, True)
 
 
 async def test_pages_lie_between_two_places_in_either_order(records: VectorStoreStore) -> None:
