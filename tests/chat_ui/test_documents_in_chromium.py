@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ from playwright.async_api import Browser, FilePayload, Page, expect
 from auth_billing.access.roles import Role
 from chat_ui.document_search import PassageHit
 from documents.content import Passage
-from stored_objects.vector_stores.records import ImportFailure
+from stored_objects.vector_stores.access import ORGANISATION
+from stored_objects.vector_stores.records import ImportFailure, VectorStoreFile
 from tests.chat_ui.chromium import Visit, chromium
 from tests.chat_ui.conftest import DIST, StubServer
 from tests.chat_ui.test_password_in_chromium import application, sign_in
@@ -55,7 +58,7 @@ async def test_files_are_uploaded_searched_opened_shared_and_deleted() -> None:
             owner = await Visit.to(origin, browser)
             await upload_and_read(owner, house)
             await share(owner, browser)
-            await delete(owner)
+            await delete(owner, browser, house)
             await owner.expect_clean()
     people.passwords.close()
 
@@ -151,12 +154,39 @@ async def share(visit: Visit, browser: Browser) -> None:
     assert other.complaints == []
 
 
-async def delete(visit: Visit) -> None:
+async def delete(visit: Visit, browser: Browser, house: ChatHouse) -> None:
     page = visit.page
     await page.get_by_role("button", name="Delete lease.pdf?").click()
     await page.get_by_role("dialog").get_by_role("button", name="Delete file").click()
     await expect(page.get_by_role("link", name="lease.pdf")).to_have_count(0)
+    [store] = house.documents.stores.records.stores.values()  # type: ignore[attr-defined]
+    await house.documents.stores.share(store, ORGANISATION)
+    other = await Visit.to(visit.origin, browser)
+    await other.page.goto(f"{visit.origin}/documents/{store.id}")
+    await sign_in(other.page, "admin", PASSWORD)
+    await expect(other.page.get_by_role("link", name="c.md")).to_be_visible()
+    erase, may_erase = house.documents.stores.erase, threading.Event()
+
+    async def erase_later(file: VectorStoreFile) -> None:
+        while not may_erase.is_set():
+            await asyncio.sleep(0.02)
+        await erase(file)
+
+    house.documents.stores.erase = erase_later  # type: ignore[method-assign]
     await page.get_by_role("button", name="Actions for Leases").click()
     await page.get_by_role("menuitem", name="Delete").click()
-    await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    confirm = page.get_by_role("dialog").get_by_role("button", name="Delete")
+    await confirm.click()
+    await expect(confirm).to_be_disabled()  # while files are erased the dialog says so; nobody finds the collection
+    await other.page.get_by_label("Search in these documents").fill("When is the rent due?")
+    await other.page.keyboard.press("Enter")
+    await expect(other.page.get_by_text("This is not there, or not any more.")).to_be_visible()
+    await other.page.reload()
+    await expect(other.page.get_by_text("This is not there, or not any more.")).to_be_visible()
+    await other.page.get_by_role("link", name="Documents", exact=True).click()
+    await expect(other.page.get_by_text("There are no collections")).to_be_visible()
+    may_erase.set()
     await expect(page.get_by_text("There are no collections")).to_be_visible()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    assert house.documents.stores.records.stores == {}  # type: ignore[attr-defined]
+    assert other.complaints == []
