@@ -105,6 +105,8 @@ from stored_objects.vector_stores.searches import VectorStoreSearches
 from stored_objects.vector_stores.sweeper import VectorStoreSweeper
 from stored_objects.vector_stores.vector_stores import VectorStores
 
+LATE_HEARTBEAT = 4.0
+"""Times the warm-up that a starting gateway waits for heartbeats after it, if none has arrived by then."""
 _log = structlog.get_logger(__name__)
 
 
@@ -279,8 +281,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     runner, parser = uuid.uuid4().hex, DocumentParser(languages=gateway.settings.ocr_languages)
     runners: list[asyncio.Task[None]] = []
     try:
-        # Until every worker has sent a heartbeat, their models would be unknown: to requests (404) and to takeovers.
-        await asyncio.sleep(gateway.settings.registry_warmup)
+        await _collect_heartbeats(gateway.models, gateway.settings.registry_warmup)
         tasks.append(asyncio.create_task(_supervise(gateway, gateway.background.run())))
         batches = RunContext(gateway, app, runner)
         imports = ImportContext(gateway, app, parser, AnswerErasures(gateway.idempotent), runner)
@@ -306,6 +307,22 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await gateway.searches.close()
         await gateway.limits.close()
         await gateway.documents.quota.close()
+
+
+async def _collect_heartbeats(models: ModelRegistry, seconds: float) -> None:
+    """Wait for the heartbeats of all workers, whose models are unknown before: to requests (404) and to takeovers.
+
+    If none arrives in this time, as on a busy machine, wait up to `LATE_HEARTBEAT` times as long for the first one, and
+    then for the others.
+    """
+    await asyncio.sleep(seconds)
+    if not models.is_empty:
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds * LATE_HEARTBEAT):
+            while models.is_empty:  # noqa: ASYNC110 - a heartbeat sets no event
+                await asyncio.sleep(seconds / 20)
+            await asyncio.sleep(seconds)
 
 
 async def _observe(catalogue: ModelCatalogue, statuses: TypedSubscription[WorkerStatus]) -> None:

@@ -121,7 +121,10 @@ class GatewaySettings(BaseSettings):
         1024 * 1024, description="Maximum bytes of text buffered for a client that reads too slowly."
     )
     registry_warmup: float = Field(
-        1.5, ge=0, description="Seconds that a starting gateway collects heartbeats before it accepts requests."
+        1.5,
+        ge=0,
+        description="Seconds that a starting gateway collects heartbeats before it accepts requests; if none arrives, "
+        "up to five times as long.",
     )
     embedding_model: str = Field(
         "",

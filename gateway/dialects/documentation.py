@@ -81,6 +81,7 @@ clients can send as a header (`OLLAMA_API_KEY` for Ollama's own). Bodies need no
 - Models are managed by the operator: `/api/pull`, `/api/push`, `/api/create`, `/api/copy`, `/api/delete`, `/api/ps` and
   `/api/blobs` answer 400. Names have no tags: `/api/tags` lists them.
 - Tool calls are sent whole. Results are matched with calls by `tool_call_id`, `tool_name` or order.
+- Ollama's client does not repeat a request that is answered 503, as on a busy machine; OpenAI's and Anthropic's do.
 - `prompt_eval_duration` is the time until the first token, queueing included; `load_duration` is 0.
 
 """

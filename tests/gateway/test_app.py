@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,12 @@ import pytest
 
 from gateway import app as gateway_app
 from gateway.http import error_handlers
+from router.model_registry import ModelRegistry
 from router.producer.reply_inbox import ReplyInbox
 from router.timings import Timings
 from runtime.lifecycle import StartupError
 from tests.gateway.conftest import MODEL, SetStage, eventually
+from tests.router.test_model_registry import status
 
 
 async def test_an_unprotected_route_prevents_the_start(set_stage: SetStage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,3 +55,19 @@ async def test_a_background_task_that_dies_fails_running_requests(
     assert len(failed) == 1
     assert stage.gateway.failed.is_set()
     assert (await stage.client.get(f"/v1/models/{MODEL}")).status_code == 200
+
+
+async def test_a_starting_gateway_waits_for_a_late_first_heartbeat() -> None:
+    models = ModelRegistry(time.time)
+    waiting = asyncio.create_task(gateway_app._collect_heartbeats(models, 0.2))
+    await asyncio.sleep(0.4)
+    assert not waiting.done(), "its requests would be answered 503"
+    models.observe(status())
+    async with asyncio.timeout(5):
+        await waiting
+
+
+async def test_a_gateway_starts_without_workers_too() -> None:
+    began = time.monotonic()
+    await gateway_app._collect_heartbeats(ModelRegistry(time.time), 0.05)
+    assert time.monotonic() - began >= 0.25
