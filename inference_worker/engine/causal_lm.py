@@ -9,6 +9,9 @@ from torch import Tensor
 
 from inference_worker.engine.attention_backend import StepAttention
 
+MAX_LAYERS = 1024
+"""Layers of the deepest model that is served: a hostile file may declare so many that building the model hangs."""
+
 
 @dataclass(frozen=True)
 class ModelShape:

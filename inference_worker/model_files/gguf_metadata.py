@@ -70,6 +70,7 @@ class GGUFTokenizer:
         token_types: 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte.
         merges: "left right" pairs in order of rank.
         scores: SentencePiece log probabilities.
+        add_space_prefix: whether SentencePiece puts a space before a text.
         eos_token_ids: ids that end a text, a turn or a message.
     """
 
@@ -84,6 +85,7 @@ class GGUFTokenizer:
     unknown_token_id: int | None
     padding_token_id: int | None
     add_bos_token: bool
+    add_space_prefix: bool
     chat_template: str | None
 
 
@@ -131,6 +133,7 @@ def read_tokenizer(path: Path) -> GGUFTokenizer:
         unknown_token_id=get("unknown_token_id"),
         padding_token_id=get("padding_token_id"),
         add_bos_token=get("add_bos_token", get("model") == "llama"),
+        add_space_prefix=get("add_space_prefix", get("model") == "llama"),
         chat_template=header.metadata.get("tokenizer.chat_template"),
     )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from inference_worker.errors import BadWeights, ModelNotFound, UnsupportedModel
+from inference_worker.model_files.gguf_parts import stem_of_all
 from router.messages import Task
 
 ModelKind = Literal["gguf", "safetensors", "pipeline"]
@@ -67,8 +68,9 @@ class ModelSource:
 def resolve(model: str, *, step_tag: str = "") -> ModelSource:
     """Return where `model` is on disk, its kind and its task.
 
-    `model` is the path of a `.gguf` file or a folder, else a Hugging Face id, which is downloaded unless cached. With a
-    `step_tag` a causal language model is a process reward model, which scores the steps of answers.
+    `model` is the path of a `.gguf` file (of a split one the first part) or a folder, else a Hugging Face id, which is
+    downloaded unless cached. With a `step_tag` a causal language model is a process reward model, which scores the
+    steps of answers.
 
     Raises:
         ModelNotFound: there is no such model, or it can't be downloaded.
@@ -160,7 +162,7 @@ def _check_links(folder: Path) -> None:
 def _from_gguf(path: Path) -> ModelSource:
     if not path.is_file():
         raise ModelNotFound(f"there is no file {path}")
-    name = _QUANTISATION.sub("", path.stem.lower())
+    name = _QUANTISATION.sub("", stem_of_all(path).lower())
     return ModelSource("gguf", path.absolute(), _as_name(name))
 
 

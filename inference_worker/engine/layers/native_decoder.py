@@ -156,7 +156,7 @@ class NativeDecoder:
         parent = path.rpartition(".")[0]
         paths = [f"{parent}.{part}" for part in layer.parts] if isinstance(layer, MergedLinear) else [path]
         found = [values[f"{path}.weight"] for path in paths if f"{path}.weight" in values]
-        own = len(found) < len(paths) or len({type(part) for part in found}) > 1
+        own = len(found) < len(paths) or len({isinstance(part, Tensor) for part in found}) > 1
         matrix: Values = layer.weight if own else concatenate(found)
         bias: Tensor | None = layer.bias
         if gated:

@@ -11,7 +11,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 
-from inference_worker.engine.causal_lm import CausalLM
+from inference_worker.engine.causal_lm import MAX_LAYERS, CausalLM
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.rotary import rotary_from_config
 from inference_worker.engine.models.families import FAMILIES, eos_token_ids
@@ -20,7 +20,6 @@ from inference_worker.engine.weights.weights import BaseModel, Checkpoint, Safet
 from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.model_files.model_source import ModelSource, read_json_object
 
-MAX_LAYERS = 1024
 _DEPTHS = frozenset({"num_hidden_layers", "num_layers", "n_layer", "n_layers"})
 
 
@@ -95,10 +94,17 @@ def _generation_config(folder: Path) -> GenerationConfig | None:
     return GenerationConfig.from_pretrained(folder, local_files_only=True)
 
 
-def _load_gguf(path: Path, dtype: torch.dtype, device: torch.device) -> Decoder:
+def _load_gguf(path: Path, dtype: torch.dtype, device: torch.device) -> CausalLM:
     file = GGUFFile(path)
-    model = _build(file.config(), dtype)
-    if (factors := file.rope_factors()) is not None:
+    config, factors = file.config(), file.rope_factors()
+    if config.model_type not in FAMILIES:
+        if factors is not None:
+            raise UnsupportedModel(f"{config.model_type} with factors of its rotary frequencies")
+        from inference_worker.engine.models import transformers_backend  # noqa: PLC0415 - takes a second
+
+        return transformers_backend.load_tensors(file, config, dtype, device)
+    model = _build(config, dtype)
+    if factors is not None:
         model.rotary = model.rotary.divided_by(factors)
     _fill(model, file, device)
     return model

@@ -68,11 +68,11 @@ def _quantised(model: Decoder, source: ModelSource, wanted: str) -> tuple[str, M
     if wanted == "auto":
         wanted = "int4" if Int4Values in kinds else "int8" if Int8Values in kinds else "none"
     if wanted == "int4" and Int4Values not in kinds:
-        raise UnsupportedModel("quantization int4 keeps the weights of a GGUF in Q4_0 or Q4_1; this is none")
+        raise UnsupportedModel("quantization int4 keeps the weights of a GGUF in Q4_0, Q4_1 or Q4_K; this is none")
     if wanted == "none":
         return wanted, {}
     matrices = {name: weight for name, weight in parameters_by_name(model).items() if weight.ndim == 2}
     kept = {name: own[name] for name in matrices if name in own and (wanted == "int4" or type(own[name]) is Int8Values)}
     others = {name: weight for name, weight in matrices.items() if name not in kept}
-    # In an int4 model, matrices that are stored in another format (a head in Q6_K, say) become float16.
+    # In an int4 model, matrices that are not quantised in the file become float16.
     return wanted, kept | {name: w.half() if wanted == "int4" else Int8Values.of(w) for name, w in others.items()}

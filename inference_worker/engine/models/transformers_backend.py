@@ -22,9 +22,9 @@ from inference_worker.engine.causal_lm import ModelShape
 from inference_worker.engine.layers.rotary import max_context_length
 from inference_worker.engine.models import verification
 from inference_worker.engine.models.families import eos_token_ids
-from inference_worker.engine.weights.pretrained import from_pretrained
-from inference_worker.engine.weights.weights import SafetensorsFolder
-from inference_worker.errors import UnsupportedModel
+from inference_worker.engine.weights.pretrained import causal_lm_of, from_pretrained
+from inference_worker.engine.weights.weights import Checkpoint, SafetensorsFolder, check
+from inference_worker.errors import BadWeights, UnsupportedModel
 
 ATTENTION = "headrace"
 """The name under which our attention is registered in `transformers`."""
@@ -70,6 +70,32 @@ def load(folder: Path, config: PreTrainedConfig, dtype: torch.dtype, device: tor
     SafetensorsFolder(folder).shapes()
     AttentionInterface.register(ATTENTION, paged_attention)
     model = from_pretrained(AutoModelForCausalLM, folder, config, dtype, attn_implementation=ATTENTION)
+    return _verified(model, config, device)
+
+
+def load_tensors(
+    checkpoint: Checkpoint, config: PreTrainedConfig, dtype: torch.dtype, device: torch.device
+) -> TransformersModel:
+    """Load the tensors of `checkpoint` into the model of `config`, and verify that it runs on paged attention.
+
+    Names and shapes of the tensors are checked before their data is read.
+
+    Raises:
+        UnsupportedModel: it computes something else on paged attention.
+        BadWeights: the checkpoint is damaged or incomplete.
+    """
+    try:
+        with torch.device("meta"):
+            described = AutoModelForCausalLM.from_config(config)
+    except (ValueError, KeyError, TypeError, RuntimeError, ArithmeticError) as error:
+        raise BadWeights(f"no model of {config.model_type} has this configuration: {error}") from error
+    check(described, checkpoint, tied_embeddings=config.tie_word_embeddings)
+    AttentionInterface.register(ATTENTION, paged_attention)
+    tensors = {name: tensor.to(dtype) for name, tensor in checkpoint.tensors()}
+    return _verified(causal_lm_of(tensors, config, dtype, attn_implementation=ATTENTION), config, device)
+
+
+def _verified(model: PreTrainedModel, config: PreTrainedConfig, device: torch.device) -> TransformersModel:
     model = model.to(device).eval().requires_grad_(False)
     text = config.get_text_config()
     shape = ModelShape(

@@ -44,11 +44,16 @@ class Int8Values:
     @staticmethod
     def of(weight: Tensor) -> Int8Values:
         """Quantise an [out, in] weight to int8 in groups of 32 inputs: symmetric, the largest magnitude becomes 127."""
-        groups = weight.float().view(weight.shape[0], -1, GROUP)
+        largest = weight.float().view(weight.shape[0], -1, GROUP).abs().amax(dim=-1)
         # Scales are rounded first, because the kernel multiplies codes by the rounded scale.
-        scales = (groups.abs().amax(dim=-1) / 127).half().float()
-        codes = (groups / scales.clamp_min(1e-12)[..., None]).round().clamp(-127, 127).to(torch.int8)
-        return Int8Values(codes.flatten(1), scales)
+        return Int8Values.at(weight, (largest / 127).half().float())
+
+    @staticmethod
+    def at(weight: Tensor, scales: Tensor) -> Int8Values:
+        """Round an [out, in] weight to int8 codes of the given `scales`, [out, in / 32]; where they are 0, to zeros."""
+        groups = weight.float().view(*scales.shape, GROUP)
+        codes = groups / torch.where(scales == 0, torch.inf, scales)[..., None]
+        return Int8Values(codes.round().clamp(-128, 127).to(torch.int8).flatten(1), scales)
 
     def dequantise(self) -> Tensor:
         """Return the weight that these 8-bit codes stand for as floats, [out, in] float32."""
@@ -60,9 +65,14 @@ Values = Tensor | Int4Values | Int8Values
 
 
 def concatenate(parts: Sequence[Values]) -> Values:
-    """Return one weight with the outputs of several, which must be of one kind (float, int8 or int4) and input size."""
+    """Return one weight with the outputs of several of one input size, which must all be float or all be quantised.
+
+    Of int4 and int8 weights it is int8: the int4 ones are rounded again, by at most 1/254 of a group's largest weight.
+    """
     if isinstance(parts[0], Tensor):
         return torch.cat(parts)  # type: ignore[arg-type]
+    if len({type(part) for part in parts}) > 1:
+        parts = [Int8Values.of(part.dequantise()) if isinstance(part, Int4Values) else part for part in parts]
     columns = zip(*(vars(part).values() for part in parts), strict=True)
     return type(parts[0])(*map(torch.cat, columns))
 

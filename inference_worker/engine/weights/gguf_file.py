@@ -1,13 +1,12 @@
-"""Reads a GGUF file as a model checkpoint: its configuration, and its tensors under their Hugging Face names.
+"""Reads a GGUF model, in one file or several, as a checkpoint: its configuration, and its tensors by Hugging Face name.
 
-Names and layouts are those of llama.cpp's `convert_hf_to_gguf.py`. Tensor sizes are checked against the file before a
-byte is read. The header, tokeniser included, is read by `inference_worker/model_files/gguf_metadata.py`.
+Tensor sizes are checked against the files before a byte is read. The headers, tokeniser included, are read by
+`inference_worker/model_files/gguf_metadata.py`.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,109 +16,104 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import PreTrainedConfig
 
 from inference_worker.engine.native.packing import Int4Values, Int8Values
 from inference_worker.engine.weights import gguf_blocks
+from inference_worker.engine.weights.gguf_architectures import architecture_of
+from inference_worker.engine.weights.gguf_config import FileContent, model_config
 from inference_worker.errors import BadWeights, UnsupportedModel
-from inference_worker.model_files.gguf_metadata import GGUFHeader, TensorInfo, eos_token_ids, read_header
+from inference_worker.model_files.gguf_metadata import TensorInfo
+from inference_worker.model_files.gguf_parts import read_parts
 
-PERMUTED = frozenset({"llama", "smollm3"})
-"""Architectures whose query and key rows are stored in the order of interleave rotation."""
-ARCHITECTURES = frozenset({"llama", "qwen2", "qwen3", "smollm3"})
-ROPE_FACTORS = "rope_freqs.weight"
-
-_TOP = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-_IN_BLOCK = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-_BLOCK = re.compile(r"blk\.(\d+)\.(\w+)\.(weight|bias)")
+_ROPE_FACTORS = "rope_freqs.weight"
+_LONG_ROPE_FACTORS = ("rope_factors_short.weight", "rope_factors_long.weight")
 
 
 class GGUFFile:
-    """A `Checkpoint` (`weights.py`) in a GGUF file.
+    """A `Checkpoint` (`weights.py`) in a GGUF file, or in several, of which `path` is the first.
 
     Raises:
-        BadWeights: the file is damaged, or a tensor reaches beyond its end.
-        UnsupportedModel: the architecture or quantisation is not supported, or the file is split.
+        ModelNotFound: a file is missing.
+        BadWeights: a file is damaged, or a tensor reaches beyond its end.
+        UnsupportedModel: the architecture or a tensor's type is not supported, or `path` is not the first file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.header = read_header(path)
-        architecture = self.header.architecture
-        if architecture not in ARCHITECTURES or f"{architecture}.expert_count" in self.header.metadata:
-            raise UnsupportedModel(f"GGUF architecture {architecture!r}: we read {', '.join(sorted(ARCHITECTURES))}")
-        if self.header.metadata.get("split.count", 1) > 1:
-            raise UnsupportedModel("a GGUF split over several files: merge it by llama-gguf-split --merge")
-        self._infos = {_hugging_face_name(info.name): info for info in self.header.tensors}
-        for info in self.header.tensors:
-            _check_size(info, self.header.file_size)
-        self._factors = self._infos.pop(ROPE_FACTORS, None)
+        parts = read_parts(path)
+        self.header = parts[0].header
+        self._architecture = architecture_of(self.header.architecture, self.header.metadata)
+        self._stored: dict[str, TensorInfo] = {}
+        self._file_of: dict[str, Path] = {}
+        for part in parts:
+            for info in part.header.tensors:
+                _check_size(info, part.header.file_size)
+                self._stored[info.name] = info
+                self._file_of[info.name] = part.path
+        self._infos: dict[str, list[TensorInfo]] = {}
+        for name in sorted(self._stored.keys() - {_ROPE_FACTORS, *_LONG_ROPE_FACTORS}):  # gates before ups
+            self._infos.setdefault(self._architecture.hugging_face_name(name), []).append(self._stored[name])
 
     def config(self) -> PreTrainedConfig:
         """Return the GGUF's model configuration, converted to the Hugging Face configuration of its family."""
+        shapes = {name: info.shape for name, info in self._stored.items()}
+        content = FileContent(self.header, shapes, self._read_if_stored)
         try:
-            return _config(self.header, set(self._infos))
-        except KeyError as error:
-            raise BadWeights(f"{self.path} lacks the key {error}") from error
+            return model_config(content, self._architecture.model_type)
+        except BadWeights as error:
+            raise BadWeights(f"{self.path}: {error}") from error
 
     def rope_factors(self) -> Tensor | None:
         """Return the factors that divide rotary frequencies (llama3 scaling), [head size / 2]; `None` if absent."""
-        return None if self._factors is None else self._read(self._factors)
+        return self._read_if_stored(_ROPE_FACTORS)
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Return each GGUF tensor's shape by its Hugging Face name, from the header without loading any data."""
-        return {name: info.shape for name, info in self._infos.items()}
+        """Return each tensor's shape by its Hugging Face name, from the headers without loading any data."""
+        return {name: _joined_shape([info.shape for info in infos]) for name, infos in self._infos.items()}
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield each GGUF tensor with its Hugging Face name, one at a time, on the CPU, dequantised to float32."""
+        """Yield each tensor with its Hugging Face name, one at a time, on the CPU, dequantised to float32."""
         heads = self._permuted_heads()
-        for name, info in self._infos.items():
-            tensor = self._read(info)
-            part = name.split(".")[-2]
+        for name, infos in self._infos.items():
+            tensor = torch.cat([self._read(info) for info in infos], dim=-2) if infos[1:] else self._read(infos[0])
+            if self._architecture.shifted_norms and name.endswith("norm.weight"):
+                tensor -= 1
+            part = _module(name)
             yield name, _unpermute(tensor, heads[part]) if part in heads else tensor
 
     def quantised_values(self) -> Iterator[tuple[str, Int4Values | Int8Values]]:
-        """Yield every matrix that is stored as Q4_0, Q4_1 or Q8_0 with its Hugging Face name, still quantised.
+        """Yield every quantised matrix with its Hugging Face name, repacked as int4 or int8 (`gguf_blocks.py`).
 
         Rows are in Hugging Face's order.
         """
         heads = self._permuted_heads()
-        for name, info in self._infos.items():
-            if info.ggml_type in gguf_blocks.KINDS and len(info.shape) == 2:
+        for name, (info, *_) in self._infos.items():
+            if gguf_blocks.is_quantised(info.ggml_type, info.shape):
                 values = gguf_blocks.unpack(self._raw(info), info.ggml_type, info.shape[0])
-                part = name.split(".")[-2]
+                part = _module(name)
                 if part in heads:
                     values = type(values)(*(_unpermute(column, heads[part]) for column in vars(values).values()))
                 yield name, values
 
     def _permuted_heads(self) -> dict[str, int]:
         """Return the projections whose rows are permuted in the file, with their numbers of heads."""
-        if self.header.architecture not in PERMUTED:
+        if not self._architecture.permuted:
             return {}
-        key = f"{self.header.architecture}.attention.head_count"
-        query_heads = self.header.metadata[key]
-        return {"q_proj": query_heads, "k_proj": self.header.metadata.get(f"{key}_kv", query_heads)}
+        config = self.config()
+        return {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
 
     def _raw(self, info: TensorInfo) -> NDArray[np.uint8]:
-        return np.memmap(self.path, np.uint8, "r", info.offset, (_bytes_of(info),))
+        return np.memmap(self._file_of[info.name], np.uint8, "r", info.offset, (_bytes_of(info),))
+
+    def _read_if_stored(self, name: str) -> Tensor | None:
+        return self._read(self._stored[name]) if name in self._stored else None
 
     def _read(self, info: TensorInfo) -> Tensor:
         kind = gguf.GGMLQuantizationType(info.ggml_type)
         raw = self._raw(info)
         try:
-            values = _PLAIN[kind](raw) if kind in _PLAIN else _dequantised(raw, kind)
+            values = _PLAIN[kind](raw) if kind in _PLAIN else gguf_blocks.dequantise(raw, kind)
         except NotImplementedError as error:
             raise UnsupportedModel(f"{info.name} is quantised as {kind.name}, which we can't read") from error
         return torch.from_numpy(np.array(values, np.float32)).reshape(info.shape)
@@ -131,20 +125,23 @@ _PLAIN: dict[gguf.GGMLQuantizationType, Any] = {
 }
 
 
-def _dequantised(raw: NDArray[np.uint8], kind: gguf.GGMLQuantizationType) -> NDArray[np.float32]:
-    """Return all values as one row, dequantised 4 MiB at a time: the library alone goes by 16 rows, which is slower."""
-    block, size = gguf.GGML_QUANT_SIZES[kind]
-    step = (1 << 20) // block * size
-    parts = [gguf.quants.dequantize(raw[at : at + step][None], kind)[0] for at in range(0, raw.size, step)]
-    return np.concatenate(parts)
+def _module(name: str) -> str:
+    """Return the name of the module of a parameter: `q_proj` of `model.layers.0.self_attn.q_proj.weight`."""
+    return name.rpartition(".")[0].rpartition(".")[2]
 
 
-def _hugging_face_name(name: str) -> str:
-    if match := _BLOCK.fullmatch(name):
-        block, part, kind = match.groups()
-        return f"model.layers.{block}.{_IN_BLOCK.get(part, part)}.{kind}"
-    stem, _, kind = name.rpartition(".")
-    return f"{_TOP[stem]}.{kind}" if stem in _TOP else name
+def _joined_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape of tensors that are joined in their last dimension but one.
+
+    Raises:
+        BadWeights: they differ in another dimension.
+    """
+    first, *others = shapes
+    if not others:
+        return first
+    if any((*shape[:-2], *shape[-1:]) != (*first[:-2], *first[-1:]) or len(shape) < 2 for shape in shapes):
+        raise BadWeights(f"gates and ups of experts have shapes that don't fit: {shapes}")
+    return (*first[:-2], sum(shape[-2] for shape in shapes), first[-1])
 
 
 def _bytes_of(info: TensorInfo) -> int:
@@ -169,53 +166,3 @@ def _unpermute(tensor: Tensor, heads: int) -> Tensor:
         raise BadWeights(f"{tensor.shape[0]} rows can't be {heads} heads")
     paired = tensor.reshape(heads, -1, 2, *tensor.shape[1:])
     return paired.transpose(1, 2).reshape(tensor.shape)
-
-
-def _config(header: GGUFHeader, names: set[str]) -> PreTrainedConfig:
-    """Translate GGUF metadata to a Hugging Face configuration."""
-    prefix = header.architecture
-
-    def key(name: str) -> Any:
-        return header.metadata[f"{prefix}.{name}"]
-
-    def optional(name: str, default: Any) -> Any:
-        return header.metadata.get(f"{prefix}.{name}", default)
-
-    heads = key("attention.head_count")
-    head_size = optional("attention.key_length", key("embedding_length") // heads)
-    if (
-        optional("rope.dimension_count", head_size) != head_size
-        or optional("attention.value_length", head_size) != head_size
-    ):
-        raise UnsupportedModel("rotation of a part of the head, or values of another size than keys")
-    has_bias = "model.layers.0.self_attn.q_proj.bias" in names
-    return AutoConfig.for_model(
-        prefix,
-        vocab_size=next(t.shape[0] for t in header.tensors if t.name == "token_embd.weight"),
-        hidden_size=key("embedding_length"),
-        intermediate_size=key("feed_forward_length"),
-        num_hidden_layers=key("block_count"),
-        num_attention_heads=heads,
-        num_key_value_heads=optional("attention.head_count_kv", heads),
-        head_dim=head_size,
-        max_position_embeddings=key("context_length"),
-        rms_norm_eps=key("attention.layer_norm_rms_epsilon"),
-        rope_parameters=_rope(header),
-        attention_bias=has_bias,
-        tie_word_embeddings="lm_head.weight" not in names,
-        bos_token_id=header.metadata.get("tokenizer.ggml.bos_token_id"),
-        eos_token_id=list(eos_token_ids(header)),
-    )
-
-
-def _rope(header: GGUFHeader) -> dict[str, Any]:
-    prefix = f"{header.architecture}.rope"
-    get = header.metadata.get
-    kind = get(f"{prefix}.scaling.type", "none")
-    rope: dict[str, Any] = {"rope_theta": float(get(f"{prefix}.freq_base", 10000.0)), "rope_type": "default"}
-    if kind == "none":
-        return rope
-    rope |= {"rope_type": kind, "factor": float(get(f"{prefix}.scaling.factor", 1.0))}
-    if original := get(f"{prefix}.scaling.original_context_length"):
-        rope["original_max_position_embeddings"] = original
-    return rope

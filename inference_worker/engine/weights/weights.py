@@ -115,7 +115,8 @@ def check(model: nn.Module, checkpoint: Checkpoint, *, tied_embeddings: bool) ->
     Raises:
         BadWeights: a tensor is missing, unexpected or of another shape; the message names the first one.
     """
-    expected = {name: tuple(slot.shape) for name, slot in parameters_by_name(model).items()}
+    shapes = {name: tuple(slot.shape) for name, slot in parameters_by_name(model).items()}
+    expected = {name: shape for name, shape in shapes.items() if not _is_ignored(name, tied_embeddings)}
     found = {name: shape for name, shape in checkpoint.shapes().items() if not _is_ignored(name, tied_embeddings)}
     if missing := sorted(expected.keys() - found.keys()):
         raise BadWeights(f"the checkpoint lacks {len(missing)} tensors, the first is {missing[0]}")

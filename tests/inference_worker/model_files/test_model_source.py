@@ -31,6 +31,7 @@ def folder_with(path: Path, *names: str) -> Path:
         ("tiny.f16.gguf", "tiny"),
         ("llama-3.gguf", "llama-3"),
         ("My Model.gguf", "my-model"),
+        ("Big-Q4_K_M-00001-of-00003.gguf", "big"),
     ],
 )
 def test_a_gguf_is_named_without_its_quantisation(file: str, name: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tests of the native conversion: a GGUF's codes are kept, and unsupported models are reported."""
+"""Tests of the native conversion: a GGUF's quantised weights are kept, and unsupported models are reported."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from typing import Any
 import gguf
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
 from inference_worker.engine.causal_lm import CausalLM
+from inference_worker.engine.layers import native_decoder
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.loading.native_conversion import convert_to_native
+from inference_worker.engine.native.packing import Int4Values, Int8Values, PackedWeight, Values, pack
 from inference_worker.engine.weights.gguf_file import GGUFFile
 from inference_worker.errors import UnsupportedModel
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import EngineSettings
+from tests.fakes.gguf_models import FILES
 from tests.fakes.packed_steps import packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny
 from tests.inference_worker.engine.weights.test_gguf_file import write_gguf
@@ -71,9 +75,65 @@ def test_logits_are_those_of_the_dense_model(kind: str, asked: str, chosen: str,
             assert (rows - dense).norm() / dense.norm() < error
 
 
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("Q4_K_M", "int4"),  # of Q4_K and Q6_K
+        ("Q5_K_M", "int8"),
+        ("Q3_K_M", "int4"),  # of Q3_K, Q4_K and Q5_K
+        ("Q2_K", "int4"),  # of Q2_K, Q3_K and Q4_K
+        ("Q6_K", "int8"),
+        ("IQ4_NL", "int8"),
+        ("IQ4_XS", "int8"),
+    ],
+)
+@pytest.mark.parametrize("activation_bits", [16, 8])
+def test_files_as_people_have_them_stay_quantised(
+    name: str, chosen: str, activation_bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written by `llama-quantize`; the model of the file's dequantised weights in `transformers` is the reference."""
+    packed: list[type] = []
+
+    def recorded(values: Values, *rest: Any, **named: Any) -> PackedWeight:
+        packed.append(type(values))
+        return pack(values, *rest, **named)
+
+    monkeypatch.setattr(native_decoder, "pack", recorded)
+    path = FILES / f"wide.{name}.gguf"
+    model, scheme = compiled(path, quantization="auto", activation_bits=activation_bits)
+    assert scheme == chosen
+    assert len(packed) == 2 * 4 + 2
+    assert set(packed) <= {Int4Values, Int8Values}
+    file = GGUFFile(path)
+    theirs = AutoModelForCausalLM.from_config(file.config()).float().eval()
+    theirs.load_state_dict(dict(file.tensors()))
+    sequences = random_sequences(97)
+    for plan in ([4], [40]):
+        for rows, ids in zip(packed_logits(model, sequences, plan), sequences, strict=True):
+            with torch.inference_mode():
+                expected = theirs(torch.tensor([ids])).logits[0]
+            assert (rows - expected).norm() / expected.norm() < (0.01 if activation_bits == 16 else 0.03)
+            assert (rows.argmax(dim=-1) == expected.argmax(dim=-1)).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", ["Q5_0", "Q5_1", "MXFP4", "Q8_0"])
+def test_int4_and_other_kinds_can_be_mixed(kind: str, tmp_path: Path) -> None:
+    """The projections of one input are one weight for the kernels."""
+    theirs = save_tiny(tmp_path / "theirs", "llama", **WIDE)
+    kinds = {"attn_v": gguf.GGMLQuantizationType[kind]}
+    path = tmp_path / "tiny.gguf"
+    write_gguf(path, theirs, kind=gguf.GGMLQuantizationType.Q4_1, kinds=kinds)
+    model, scheme = compiled(path, quantization="auto")
+    assert scheme == "int4"
+    sequences = random_sequences(97)
+    expected = packed_logits(load_model(resolve(str(path)), torch.float32, torch.device("cpu")), sequences, [40])
+    for rows, dense in zip(packed_logits(model, sequences, [40]), expected, strict=True):
+        assert (rows - dense).norm() / dense.norm() < 0.02
+
+
 @pytest.mark.parametrize("kind", ["F16", "Q8_0"])
 def test_int4_is_only_for_files_that_have_it(kind: str, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedModel, match="Q4_0 or Q4_1"):
+    with pytest.raises(UnsupportedModel, match="Q4_0, Q4_1 or Q4_K"):
         compiled(tiny_gguf(tmp_path, kind), quantization="int4")
 
 

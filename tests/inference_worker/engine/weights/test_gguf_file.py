@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ from transformers import AutoModelForCausalLM, GgufConfig, PreTrainedModel
 from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.weights import gguf_file
+from inference_worker.engine.weights.gguf_architectures import ARCHITECTURES
 from inference_worker.engine.weights.gguf_file import GGUFFile
 from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.model_files.gguf_metadata import read_header
+from inference_worker.model_files.gguf_parts import GGUFPart
 from inference_worker.model_files.model_source import resolve
 from tests.fakes.packed_steps import packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny
@@ -49,11 +53,20 @@ def interleave(weights: np.ndarray, heads: int) -> np.ndarray:
 
 
 def write_gguf(
-    path: Path, model: PreTrainedModel, *, factors: np.ndarray | None = None, kind: Any = gguf.GGMLQuantizationType.F32
+    path: Path,
+    model: PreTrainedModel,
+    *,
+    factors: np.ndarray | None = None,
+    kind: Any = gguf.GGMLQuantizationType.F32,
+    kinds: Mapping[str, Any] | None = None,
+    parts: int = 0,
 ) -> None:
-    """Write a `transformers` model as llama.cpp's converter does."""
+    """Write a `transformers` model as llama.cpp's converter does.
+
+    `kinds`: types of matrices by the last part of their stored name, in place of `kind`. `parts`: tensors per file.
+    """
     config = model.config
-    writer = gguf.GGUFWriter(path, config.model_type)
+    writer = gguf.GGUFWriter(path, config.model_type, split_max_tensors=parts)
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(config.num_hidden_layers)
@@ -71,12 +84,14 @@ def write_gguf(
             continue
         values = parameter.numpy()
         part = name.split(".")[-2]
-        if part in heads and config.model_type in gguf_file.PERMUTED:
+        if part in heads and ARCHITECTURES[config.model_type].permuted:
             values = interleave(values, heads[part])
         if values.ndim == 1:
             writer.add_tensor(stored_name(name), values)
         else:
-            writer.add_tensor(stored_name(name), gguf.quants.quantize(values, kind), raw_dtype=kind)
+            stored = stored_name(name)
+            own = (kinds or {}).get(stored.split(".")[-2], kind)
+            writer.add_tensor(stored, gguf.quants.quantize(values, own), raw_dtype=own)
     if factors is not None:
         writer.add_tensor("rope_freqs.weight", factors)
     writer.write_header_to_file()
@@ -153,18 +168,36 @@ def test_impossible_shapes(shape: tuple[int, int], tmp_path: Path, monkeypatch: 
     path = tmp_path / "tiny.gguf"
     write_gguf(path, save_tiny(tmp_path / "theirs", "llama"))
     header = read_header(path)
-    lie = type(header.tensors[0])(header.tensors[0].name, shape, 0, header.tensors[0].offset)
-    monkeypatch.setattr(
-        gguf_file, "read_header", lambda _: type(header)(header.metadata, (lie, *header.tensors[1:]), header.file_size)
-    )
+    lie = replace(header.tensors[0], shape=shape, ggml_type=0)
+    part = GGUFPart(path, replace(header, tensors=(lie, *header.tensors[1:])))
+    monkeypatch.setattr(gguf_file, "read_parts", lambda _: (part,))
     with pytest.raises(BadWeights):
         load(path)
 
 
+def test_a_split_model_is_read_whole(tmp_path: Path) -> None:
+    theirs = save_tiny(tmp_path / "theirs", "llama")
+    write_gguf(tmp_path / "tiny.gguf", theirs, parts=5)
+    first, *others = sorted(tmp_path.glob("tiny-*.gguf"))
+    assert len(others) > 3
+    sequences = random_sequences(97)
+    with torch.inference_mode():
+        for rows, ids in zip(packed_logits(load(first), sequences, [9]), sequences, strict=True):
+            torch.testing.assert_close(rows, theirs(torch.tensor([ids])).logits[0], atol=1e-4, rtol=1e-4)
+    others[-1].write_bytes(others[-1].read_bytes()[:-64])
+    with pytest.raises(BadWeights, match="beyond the end"):
+        load(first)
+
+
 @pytest.mark.parametrize(
     ("architecture", "error", "message"),
-    [("gemma2", UnsupportedModel, "gemma2"), ("llama", BadWeights, "lacks the key")],
-    ids=["an architecture that we do not read", "metadata that is missing"],
+    [
+        ("mamba", UnsupportedModel, "mamba"),
+        ("gemma2", UnsupportedModel, "softcap"),
+        ("gpt-oss", UnsupportedModel, "sinks"),
+        ("llama", BadWeights, "lacks the key"),
+    ],
+    ids=["an architecture that we do not read", "soft caps", "attention sinks", "metadata that is missing"],
 )
 def test_errors_name_their_cause(architecture: str, error: type[Exception], message: str, tmp_path: Path) -> None:
     """The file's only metadata is its architecture."""
