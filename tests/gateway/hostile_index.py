@@ -175,6 +175,7 @@ INDEX: dict[str, list[str]] = {
         f"{GATEWAY}answers/test_idempotency.py::test_the_same_key_with_another_body_is_refused",
         f"{HTTP}test_malformed_http_is_400_in_openais_shape_and_closed",
         f"{GATEWAY}http/routes/test_idempotent.py::test_an_answer_is_not_repeated_to_a_key_that_may_not_use_its_model",
+        f"{GATEWAY}http/test_needed_rights.py::test_an_answer_is_not_repeated_to_a_key_that_lost_a_scope",
     ],
     # Keys
     "H73": [

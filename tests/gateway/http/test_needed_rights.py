@@ -54,6 +54,7 @@ def test_rights_that_a_request_needs(path: str, body: Any, needed: NeededRights 
 
 
 async def test_an_answer_is_not_repeated_to_a_key_that_lost_a_scope(set_stage: SetStage) -> None:
+    """H72."""
     stage = await set_stage()
     full = replace(await stage.accounts.authenticate(KEY), key_id="key-3")
     name, headers = "hr_live_changed", {"authorization": "Bearer hr_live_changed", "idempotency-key": "k"}
