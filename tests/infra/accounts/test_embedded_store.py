@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 from pymongo import MongoClient
-from pymongo.errors import OperationFailure
+from pymongo.errors import BulkWriteError, OperationFailure
 
 from infra.accounts.embedded_store import EmbeddedStore, StoreNotInstalled, answers
 from infra.launcher.readiness import free_port
@@ -59,6 +59,33 @@ def test_it_serves_no_client_without_the_password(tmp_path: Path) -> None:
         assert password not in store.url
         with MongoClient[dict[str, Any]](store.url) as owner:
             assert owner.headrace.accounts.find_one() == {"_id": "acme", "available": 1}
+    finally:
+        store.stop()
+
+
+@pytest.mark.store
+def test_writes_of_many_documents_maintain_the_indexes_of_that_moment(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    start_or_skip(store)
+    try:
+        with MongoClient[dict[str, Any]](store.url) as client:
+            things = client.headrace.things
+            things.create_index([("tags", 1)])
+            things.insert_many([{"_id": 1, "tags": "a"}, {"_id": 2, "tags": ["b", "c"]}, {"_id": 3, "tags": "c"}])
+            assert [each["_id"] for each in things.find({"tags": "c"}).sort("_id", 1)] == [2, 3]
+            assert things.index_information()["tags_1"]["key"] == [("tags", 1)]
+            things.update_many({"_id": {"$in": [1, 2]}}, {"$set": {"tags": ["d", "e"], "number": 1}})
+            assert [each["_id"] for each in things.find({"tags": "e"}).sort("_id", 1)] == [1, 2]
+            assert [each["_id"] for each in things.find({"tags": "c"})] == [3]
+            things.delete_many({"number": 1})
+            things.create_index([("number", 1)], unique=True, sparse=True)
+            with pytest.raises(BulkWriteError):
+                things.insert_many([{"_id": 4, "number": 2}, {"_id": 5, "number": 2}])
+            assert things.count_documents({"number": 2}) == 1
+            things.drop_index("number_1")
+            things.insert_many([{"_id": 6, "number": 2}, {"_id": 7, "number": 2}])
+            assert things.count_documents({"number": 2}) == 3
+            assert things.count_documents({"tags": "d"}) == 0
     finally:
         store.stop()
 
