@@ -118,7 +118,7 @@ class MongoVectorStores:
         return None
 
     async def hide(self, id: str, now: float) -> None:
-        """Have a vector store, of any owner, expire `now` and be read by nobody in MongoDB; no effect if it is gone."""
+        """Have a vector store, of any owner, expire `now` and be hidden in MongoDB; no effect if it is gone."""
         await self._stores.find_one_and_update({"_id": id}, {"$set": {"expires": now, "deleted": True}})
 
     async def expired(self, now: float, limit: int) -> list[VectorStore]:

@@ -62,7 +62,7 @@ class VectorStoreStore(Protocol):
         ...
 
     async def hide(self, id: str, now: float) -> None:
-        """Have a vector store, of any owner, expire `now` and be read by nobody any more; no effect if it is gone."""
+        """Have a vector store, of any owner, expire `now` and be hidden; no effect if it is gone."""
         ...
 
     async def expired(self, now: float, limit: int) -> list[VectorStore]:

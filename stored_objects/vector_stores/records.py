@@ -89,7 +89,7 @@ class VectorStore:
     shared_with: list[str] = field(default_factory=list)
     """Grantees of those who read the vector store beside its owner."""
     deleted: bool = False
-    """Whether the vector store is being deleted: nobody reads or changes it any more."""
+    """Whether the vector store is being deleted: it is hidden, and does not change any more."""
 
     @property
     def owner(self) -> ProjectOwner:

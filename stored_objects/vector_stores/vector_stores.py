@@ -208,7 +208,7 @@ class VectorStores:
     async def delete(self, store: VectorStore) -> None:
         """Delete a vector store, its files, and passages that no other vector store of the organisation uses.
 
-        It is hidden and expires first, so that nobody finds it, however many files it has, and the sweeper finishes a
+        It is hidden and expires first, so it is not found, however many files it has, and the sweeper finishes a
         deletion that is cut off: the record goes last.
         """
         await self.records.hide(store.id, self._clock())
