@@ -51,6 +51,8 @@ _KEPT = frozenset({"_id", "size", "revision", "change", "additions", "claims"})
 _LIVE = {"state": {"$ne": FileState.DELETED.value}}
 _HELD = ("state", "runner", "claims")
 """Fields by which a process finds whether it holds a file."""
+REMOVAL_BATCH = 100
+"""Most tombstones that one write removes: the embedded store takes some milliseconds for each."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -329,7 +331,9 @@ class MongoVectorStores:
 
     async def remove_remains(self, vector_store: str) -> int:
         """Remove all tombstones and batches of a vector store from MongoDB; return the number of batches."""
-        await self._files.delete_many({"vector_store": vector_store, "state": FileState.DELETED.value})
+        tombstones = {"vector_store": vector_store, "state": FileState.DELETED.value}
+        while found := await self._files.find(tombstones, {"_id": 1}).limit(REMOVAL_BATCH).to_list(REMOVAL_BATCH):
+            await self._files.delete_many({"_id": {"$in": [each["_id"] for each in found]}})
         return int((await self._batches.delete_many({"vector_store": vector_store})).deleted_count)
 
     async def stored_bytes(self, organisation: str, requester: str | None) -> int:
