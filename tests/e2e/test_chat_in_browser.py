@@ -157,7 +157,7 @@ async def test_ask_edit_and_switch_branches(member: Visit) -> None:
     first = await answered(page)
     await expect(first.get_by_role("listitem").first).to_be_visible()
     await expect(first.get_by_text(re.compile(r"^\d+ in · \d+ tokens out$"))).to_be_visible()
-    await expect(first.get_by_text(re.compile(r"^\$0\.0\d+$"))).to_be_visible()
+    await expect(first.get_by_text(re.compile(r"^US\$0\.0\d+$"))).to_be_visible()
     await expect(page).to_have_title(re.compile("^(?!New conversation)"))
     await picture(page, "answered")
     await page.get_by_role("button", name="Edit the question").click()
