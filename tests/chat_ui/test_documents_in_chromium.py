@@ -177,7 +177,7 @@ async def delete(visit: Visit, browser: Browser, house: ChatHouse) -> None:
     await page.get_by_role("menuitem", name="Delete").click()
     confirm = page.get_by_role("dialog").get_by_role("button", name="Delete")
     await confirm.click()
-    await expect(confirm).to_be_disabled()  # while files are erased the dialog says so; nobody finds the collection
+    await expect(confirm).to_be_disabled()  # its files are being erased
     await other.page.get_by_label("Search in these documents").fill("When is the rent due?")
     await other.page.keyboard.press("Enter")
     await expect(other.page.get_by_text("This is not there, or not any more.")).to_be_visible()

@@ -10,20 +10,11 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from tests.fakes.tiny_models import BASE
+
 FILES = Path(__file__).parent / "gguf"
 
-SMALL: dict[str, Any] = {
-    "vocab_size": 97,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "pad_token_id": 0,
-}
+SMALL: dict[str, Any] = {**BASE, "intermediate_size": 64, "num_hidden_layers": 2}
 _ROPE = {"rope_type": "default", "rope_theta": 5000.0}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {"rope_parameters": _ROPE}),

@@ -132,7 +132,7 @@ def test_steps_of_flex_have_pauses_while_others_come(caller: Caller) -> None:
     engine = caller.engine
     engine.add(replace(STREAMS[0], flex=True))
     engine.step()
-    assert engine.pause() == 0.0  # nobody else came yet
+    assert engine.pause() == 0.0  # only flex was computed so far
     caller.call(SHORT)
     while engine.has(SHORT.id) or not caller.emitted:
         engine.step()

@@ -167,7 +167,7 @@ export const admin = {
   anybodyWithTheLink: "Whoever has the link",
   validUntil: "Valid until",
   ownerlessCollections: "Collections of people who have left",
-  ownerlessHint: "The owners of these collections of documents have left, so nobody can change them. They count towards the storage of their project.",
+  ownerlessHint: "The people who owned these collections of documents have left. The collections can only be deleted, and count towards the storage of their project.",
   formerOwner: "Former owner",
   fileCount: "Files",
   ownerlessTitle: (name: string) => `Delete the collection ${name}?`,
