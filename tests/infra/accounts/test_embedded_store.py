@@ -14,12 +14,12 @@ from pymongo.errors import BulkWriteError, OperationFailure
 
 from infra.accounts.embedded_store import EmbeddedStore, StoreNotInstalled, answers
 from infra.launcher.readiness import free_port
-from tests.child_process import start_or_skip
+from tests.child_process import StoreProcess, start_or_skip
 from tests.store_fixtures import make_store
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[EmbeddedStore]:
+def running(tmp_path: Path) -> Iterator[StoreProcess]:
     store = make_store(tmp_path)
     start_or_skip(store)
     yield store
@@ -41,7 +41,7 @@ def test_it_answers_after_start_and_is_gone_after_stop(tmp_path: Path) -> None:
 
 
 @pytest.mark.store
-def test_it_serves_no_client_without_the_password(running: EmbeddedStore, tmp_path: Path) -> None:
+def test_it_serves_no_client_without_the_password(running: StoreProcess, tmp_path: Path) -> None:
     with MongoClient[dict[str, Any]](running.url) as owner:
         owner.headrace.accounts.insert_one({"_id": "acme", "available": 1})
     password = (tmp_path / "secrets" / "store").read_text().strip()
@@ -68,7 +68,7 @@ def test_it_serves_no_client_without_the_password(running: EmbeddedStore, tmp_pa
 
 
 @pytest.mark.store
-def test_writes_of_many_documents_maintain_the_indexes_of_that_moment(running: EmbeddedStore) -> None:
+def test_writes_of_many_documents_maintain_the_indexes_of_that_moment(running: StoreProcess) -> None:
     with MongoClient[dict[str, Any]](running.url) as client:
         things = client.headrace.things
         things.create_index([("tags", 1)])
