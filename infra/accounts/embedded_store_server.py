@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from secantus import cli, server, storage  # type: ignore[import-not-found]
@@ -29,7 +30,16 @@ class _Storage(storage.Storage):  # type: ignore[misc]
     """Storage whose writes read the definitions of a collection's indexes once per transaction, not per document.
 
     They are the same for the whole transaction, which reads one snapshot, unless it marks an index as multikey.
+    No thread waits while it holds a read snapshot: WiredTiger would keep the old versions of all documents until it
+    ends, and once a page of them is too large to be evicted, each read of it sleeps while it holds Python's lock.
     """
+
+    def prune_ttl_all_collections(self, *, now: datetime | None = None) -> int:
+        """Delete expired documents and release the snapshot in which they were found; return their number."""
+        try:
+            return super().prune_ttl_all_collections(now=now)  # type: ignore[no-any-return]
+        finally:
+            self.release_thread_snapshot()
 
     @contextmanager
     def _batch_transaction(self, *, sync: bool = False) -> Iterator[Any]:
@@ -74,7 +84,13 @@ class _Server(cli.SecantusDBServer):  # type: ignore[misc]
             "mechanisms": [_MECHANISM],
         }
         self.storage.add_user("admin", _USER, record, replace=True)
+        self.storage.release_thread_snapshot()
         super().start()
+
+    def _stream_awaitable_hello(self, *connection: Any) -> bool:
+        """Send a driver the changes of the topology until it disconnects, without a read snapshot."""
+        self.storage.release_thread_snapshot()
+        return super()._stream_awaitable_hello(*connection)  # type: ignore[no-any-return]
 
 
 if __name__ == "__main__":

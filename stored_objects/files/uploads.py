@@ -104,10 +104,11 @@ class Uploads:
         """
         blob = blob_id(UPLOAD_PREFIX, upload_id)
         wanted = [PREFIX + each.removeprefix(PART_PREFIX) for each in part_ids]
-        ready = await self._objects.documents.find(owner, blob)
-        if ready is not None and ready.in_parts and ready.is_available(self._clock()):
-            return _with_parts(ready, wanted)
-        upload = await self.find(owner, upload_id)
+        upload = await self._objects.documents.find(owner, blob)
+        if upload is not None and upload.in_parts and upload.is_available(self._clock()):
+            return _with_parts(upload, wanted)
+        if upload is None or not _is_open(upload, self._clock()):
+            raise BlobNotFound("there is no such upload")
         stored = {each.id: each for each in await self._objects.documents.parts_of(owner, upload.id)}
         parts = [stored[each] for each in wanted if each in stored and stored[each].is_available(self._clock())]
         if len(parts) != len(wanted) or len(set(wanted)) != len(wanted):

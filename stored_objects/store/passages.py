@@ -6,7 +6,9 @@ passage_blocks  {_id: "set/00000000", set, organisation, passages: MessagePack, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -77,11 +79,17 @@ class MongoPassages:
         found = await self._blocks.find(query).sort("_id", 1).limit(limit).to_list(limit)
         return [_block(each) for each in found]
 
-    async def release(self, id: str, reference: str) -> None:
-        """Remove a reference from a set in MongoDB, and erase the set if it was the last one."""
-        change = {"$pull": {"references": reference}, "$inc": {"kept": -1}}
-        await self._sets.update_matching({"_id": id, "references": reference}, change)
-        await self._erase_unkept({"_id": id}, 1)
+    async def release(self, references: Mapping[str, str]) -> None:
+        """Remove references, each from the set whose id it has here, in MongoDB, and erase sets that have none left."""
+        by_set: dict[str, list[str]] = {}
+        for reference, id in references.items():
+            by_set.setdefault(id, []).append(reference)
+        for one_of_each in zip_longest(*by_set.values()):  # an update changes `kept` of each set by 1
+            some = {"$in": [each for each in one_of_each if each is not None]}
+            change = {"$pull": {"references": some}, "$inc": {"kept": -1}}
+            await self._sets.update_many({"_id": {"$in": list(by_set)}, "references": some}, change)
+        if by_set:
+            await self._erase_unkept({"_id": {"$in": list(by_set)}}, len(by_set))
 
     async def erase_unkept(self, limit: int) -> int:
         """Erase up to `limit` sets without references, and those whose erasure was interrupted, from MongoDB."""
@@ -89,11 +97,13 @@ class MongoPassages:
 
     async def _erase_unkept(self, query: dict[str, Any], limit: int) -> int:
         found = await self._sets.find({**query, "kept": 0}, {"_id": 1}).limit(limit).to_list(limit)
-        for id in (each["_id"] for each in found):
-            unkept = {"_id": id, "kept": 0}
-            if await self._sets.update_matching(unkept, {"$set": {"state": SetState.ERASING.value}}):
-                await self._blocks.delete_many({"set": id})
-                await self._sets.delete_one(unkept)
+        if found:
+            unkept = {"_id": {"$in": [each["_id"] for each in found]}, "kept": 0}
+            erasing = {"state": SetState.ERASING.value}
+            await self._sets.update_many(unkept, {"$set": erasing})
+            marked = [each["_id"] async for each in self._sets.find({**unkept, **erasing}, {"_id": 1})]
+            await self._blocks.delete_many({"set": {"$in": marked}})
+            await self._sets.delete_many({"_id": {"$in": marked}, **erasing})
         return len(found)
 
 

@@ -7,6 +7,7 @@ vector_store_batches  {_id: id, vector_store, organisation, project, created, ca
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
@@ -51,8 +52,6 @@ _KEPT = frozenset({"_id", "size", "revision", "change", "additions", "claims"})
 _LIVE = {"state": {"$ne": FileState.DELETED.value}}
 _HELD = ("state", "runner", "claims")
 """Fields by which a process finds whether it holds a file."""
-REMOVAL_BATCH = 100
-"""Most tombstones that one write removes: the embedded store takes some milliseconds for each."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -329,11 +328,20 @@ class MongoVectorStores:
             await self._files.delete_one({"_id": each["_id"], "revision": each["revision"], **query})
         return len(found)
 
-    async def remove_remains(self, vector_store: str) -> int:
-        """Remove all tombstones and batches of a vector store from MongoDB; return the number of batches."""
-        tombstones = {"vector_store": vector_store, "state": FileState.DELETED.value}
-        while found := await self._files.find(tombstones, {"_id": 1}).limit(REMOVAL_BATCH).to_list(REMOVAL_BATCH):
-            await self._files.delete_many({"_id": {"$in": [each["_id"] for each in found]}})
+    async def remaining(self, vector_store: str, limit: int) -> list[VectorStoreFile]:
+        """Read up to `limit` files and tombstones of a vector store from MongoDB."""
+        found = self._files.find({"vector_store": vector_store}).limit(limit)
+        return [file_of(each) for each in await found.to_list(limit)]
+
+    async def remove_files(self, files: Sequence[VectorStoreFile]) -> list[VectorStoreFile]:
+        """Remove those files from MongoDB that have not changed since they were read; return them."""
+        as_read = ("passages", "additions", "revision")
+        queries = [{"_id": each.id, **{name: getattr(each, name) for name in as_read}} for each in files]
+        results = await asyncio.gather(*(self._files.delete_one(each) for each in queries))
+        return [each for each, result in zip(files, results, strict=True) if result.deleted_count]
+
+    async def remove_batches(self, vector_store: str) -> int:
+        """Remove all batches of a vector store from MongoDB; return their number."""
         return int((await self._batches.delete_many({"vector_store": vector_store})).deleted_count)
 
     async def stored_bytes(self, organisation: str, requester: str | None) -> int:

@@ -84,7 +84,7 @@ class VectorStoreImports:
         """
         quota, records, passages = self.stores.quota, self.stores.records, self.stores.passages
         if file.passages not in ("", id):
-            await passages.release(file.passages, file.reference)  # of an earlier try, with other parsers
+            await passages.release({file.reference: file.passages})  # of an earlier try, with other parsers
         reserved = max(size - file.size, 0)
         await quota.reserve(file.owner, reserved)
         # The file names the set before the set refers to the file, so that a deletion releases the reference.
@@ -96,7 +96,7 @@ class VectorStoreImports:
         new = PassageSet(id, file.organisation, now, runner=builder, lease=now + LEASE)
         kept = await passages.keep(new, file.reference)
         if not await records.is_held(file):
-            await passages.release(id, file.reference)
+            await passages.release({file.reference: id})
             raise ImportLost("the file was cancelled or deleted while its import began")
         is_held = kept is not None and (kept.created, kept.runner) == (new.created, builder)
         if kept is None or not (kept.is_ready or is_held or await passages.claim(id, builder, now, now + LEASE)):

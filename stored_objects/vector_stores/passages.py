@@ -12,7 +12,7 @@ store does not answer in time, and may be repeated then.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -122,8 +122,8 @@ class PassageStore(Protocol):
         """Return up to `limit` blocks of a set of an organisation from number `start` on, in order."""
         ...
 
-    async def release(self, id: str, reference: str) -> None:
-        """Remove a reference from a set, and erase the set and its blocks if it was the last one; repeatable."""
+    async def release(self, references: Mapping[str, str]) -> None:
+        """Remove references, each from the set whose id it has here, and erase sets that have none left; repeatable."""
         ...
 
     async def erase_unkept(self, limit: int) -> int:

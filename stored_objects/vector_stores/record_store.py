@@ -209,8 +209,19 @@ class VectorStoreStore(Protocol):
         """Remove up to `limit` numbered tombstones made before a time, which name no passages; return their number."""
         ...
 
-    async def remove_remains(self, vector_store: str) -> int:
-        """Remove all tombstones and batches of a vector store that is being deleted; return the number of batches."""
+    async def remaining(self, vector_store: str, limit: int) -> list[VectorStoreFile]:
+        """Return up to `limit` files and tombstones of a vector store that is being deleted."""
+        ...
+
+    async def remove_files(self, files: Sequence[VectorStoreFile]) -> list[VectorStoreFile]:
+        """Remove files without a tombstone; return those that this call has removed.
+
+        A file stays that got other passages, or another revision, since it was read.
+        """
+        ...
+
+    async def remove_batches(self, vector_store: str) -> int:
+        """Remove all batches of a vector store that is being deleted; return their number."""
         ...
 
     async def stored_bytes(self, organisation: str, requester: str | None) -> int:

@@ -12,7 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from auth_billing.errors import NotPermitted
+import structlog
+
+from auth_billing.errors import NotPermitted, StoreUnavailable
 from documents.search.filters import AttributeValue
 from stored_objects.errors import BlobNotFound, DocumentNotFound, StorageQuotaExceeded
 from stored_objects.files.files import ProjectFiles
@@ -39,8 +41,10 @@ from stored_objects.vector_stores.records import (
 
 ACTIVITY_INTERVAL = 3600.0
 """Seconds between two stored times of the last search in a vector store."""
-DELETION_BATCH = 500
-"""Files of a vector store that are deleted between two looks at the list."""
+DELETION_BATCH = 100
+"""Files of a deleted vector store that are removed together."""
+
+_log = structlog.get_logger(__name__)
 
 Item = TypeVar("Item")
 
@@ -208,16 +212,26 @@ class VectorStores:
     async def delete(self, store: VectorStore) -> None:
         """Delete a vector store, its files, and passages that no other vector store of the organisation uses.
 
-        It is hidden and expires first, so it is not found, however many files it has, and the sweeper finishes a
-        deletion that is cut off: the record goes last.
+        It is hidden and expires first, so nothing of it is found from then on, and the sweeper finishes a deletion that
+        is cut off, or which the store does not take: this is logged.
         """
         await self.records.hide(store.id, self._clock())
-        while files := await self.records.page_files(store.id, PageQuery(DELETION_BATCH)):
+        try:
+            await self.remove(store)
+        except StoreUnavailable as error:
+            _log.warning("the sweeper will finish a deletion", vector_store=store.id, reason=str(error))
+
+    async def remove(self, store: VectorStore) -> None:
+        """Remove what a deleted or expired vector store has, without tombstones; its record goes last."""
+        while files := await self.records.remaining(store.id, DELETION_BATCH):
             for each in files:
-                await self.erase(each)
-        batches = await self.records.remove_remains(store.id)
-        removed = await self.records.remove(store.id)
-        size = batches * RECORD_BYTES + (0 if removed is None else removed.record_size)
+                await self._delete_content(each)
+            await self.passages.release({each.reference: each.passages for each in files if each.passages})
+            removed = await self.records.remove_files(files)
+            await self.quota.release(store.owner, sum(each.size + each.record_size for each in removed))
+        batches = await self.records.remove_batches(store.id)
+        record = await self.records.remove(store.id)
+        size = batches * RECORD_BYTES + (0 if record is None else record.record_size)
         await self.quota.release(store.owner, size)
 
     async def add(self, store: VectorStore, files: Sequence[NewFile], batch: FileBatch | None = None) -> None:
@@ -350,9 +364,7 @@ class VectorStores:
 
         The content of a file that a person uploaded for the vector store is deleted too.
         """
-        if file.person:
-            with suppress(BlobNotFound):
-                await self._contents.delete(file.content_owner, file.file)
+        await self._delete_content(file)
         before = await self.records.delete_file(file, self._clock())
         if before is None:
             return
@@ -365,9 +377,14 @@ class VectorStores:
         """Give back what a deleted, failed or cancelled file took, and erase passages that no other file has."""
         if not file.passages:
             return
-        await self.passages.release(file.passages, file.reference)
+        await self.passages.release({file.reference: file.passages})
         if await self.records.release_passages(file):
             await self.quota.release(file.owner, file.size)
+
+    async def _delete_content(self, file: VectorStoreFile) -> None:
+        if file.person:
+            with suppress(BlobNotFound):
+                await self._contents.delete(file.content_owner, file.file)
 
     async def _activate(self, store: VectorStore, growth: int = 0) -> VectorStore:
         """Store a vector store that is active now, and takes at most `growth` more bytes."""

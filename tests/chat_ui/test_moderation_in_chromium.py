@@ -31,7 +31,6 @@ async def test_an_administrator_has_the_texts_of_a_project_checked() -> None:
             page = visit.page
             await page.goto(f"{origin}/admin/moderation")
             await sign_in(page, "admin", PASSWORD)
-            await page.goto(f"{origin}/admin/moderation")
             await expect(page.get_by_role("cell", name="Nothing is checked")).to_be_visible()
             await page.get_by_role("button", name="Change: Default").click()
             form = page.get_by_role("dialog")

@@ -239,10 +239,19 @@ class DictVectorStores:
             del self.files[each.id]
         return len(old)
 
-    async def remove_remains(self, vector_store: str) -> int:
-        for each in list(self.files.values()):
-            if each.vector_store == vector_store and each.state is FileState.DELETED:
-                del self.files[each.id]
+    async def remaining(self, vector_store: str, limit: int) -> list[VectorStoreFile]:
+        return [each for each in self.files.values() if each.vector_store == vector_store][:limit]
+
+    async def remove_files(self, files: Sequence[VectorStoreFile]) -> list[VectorStoreFile]:
+        def as_read(file: VectorStoreFile) -> tuple[str, int, int]:
+            return file.passages, file.additions, file.revision
+
+        removed = [each for each in files if each.id in self.files and as_read(self.files[each.id]) == as_read(each)]
+        for each in removed:
+            del self.files[each.id]
+        return removed
+
+    async def remove_batches(self, vector_store: str) -> int:
         before = len(self.batches)
         self.batches = {id: each for id, each in self.batches.items() if each.vector_store != vector_store}
         return before - len(self.batches)
@@ -315,12 +324,12 @@ class DictPassages:
         keys = sorted(key for key in self.blocks if key[0] == id and key[1] >= start)
         return [self.blocks[key] for key in keys if self.organisations[key] == organisation][:limit]
 
-    async def release(self, id: str, reference: str) -> None:
-        found = self.sets.get(id)
-        if found is not None:
-            references = [each for each in found.references if each != reference]
-            self.sets[id] = replace(found, references=references, kept=len(references))
-            self._erase_unkept([id])
+    async def release(self, references: Mapping[str, str]) -> None:
+        for reference, id in references.items():
+            if (found := self.sets.get(id)) is not None:
+                left = [each for each in found.references if each != reference]
+                self.sets[id] = replace(found, references=left, kept=len(left))
+                self._erase_unkept([id])
 
     async def erase_unkept(self, limit: int) -> int:
         return self._erase_unkept([id for id, each in self.sets.items() if each.kept == 0][:limit])

@@ -79,19 +79,35 @@ async def test_blocks_are_read_in_order_by_their_organisation_only(passages: Pas
 async def test_the_last_release_erases_a_set_and_its_blocks(passages: PassageStore) -> None:
     await build(passages)
     await passages.keep(SET, "file-2")
-    await passages.release("set", "file-1")
-    await passages.release("set", "file-1")
+    await passages.release({"file-1": "set"})
+    await passages.release({"file-1": "set"})
     assert await passages.written("set") == 2
-    await passages.release("set", "file-2")
+    await passages.release({"file-2": "set"})
     assert await passages.written("set") == 0
     assert not await passages.add("org-1", block(2))  # by a process that has not noticed
     assert await passages.written("set") == 0
     assert await passages.keep(SET, "file-3") == replace(SET, references=["file-3"], kept=1)
 
 
+async def test_references_to_one_set_and_to_others_are_released_together(passages: PassageStore) -> None:
+    await build(passages)
+    await passages.keep(SET, "file-2")
+    await passages.keep(replace(SET, id="other"), "file-3")
+    await passages.keep(replace(SET, id="shared"), "file-4")
+    await passages.keep(replace(SET, id="shared"), "file-5")
+    await passages.release({"file-1": "set", "file-2": "set", "file-3": "other", "file-4": "shared", "file-6": "set"})
+    assert await passages.written("set") == 0
+    assert await passages.keep(replace(SET, id="other"), "file-7") == replace(
+        SET, id="other", references=["file-7"], kept=1
+    )
+    assert await passages.keep(replace(SET, id="shared"), "file-5") == replace(
+        SET, id="shared", references=["file-5"], kept=1
+    )
+
+
 async def test_a_reference_and_the_last_release_at_once_leave_a_set_or_none(passages: PassageStore) -> None:
     await build(passages)
-    kept, _ = await asyncio.gather(passages.keep(SET, "file-2"), passages.release("set", "file-1"))
+    kept, _ = await asyncio.gather(passages.keep(SET, "file-2"), passages.release({"file-1": "set"}))
     assert await passages.written("set") == (2 if kept is not None and kept.runner else 0)
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from stored_objects.objects.records import RECORD_BYTES
 from stored_objects.project_documents.records import ProjectOwner
-from stored_objects.store import vector_stores
 from stored_objects.store.vector_stores import MongoVectorStores
 from stored_objects.vector_stores.access import ORGANISATION, Reader, person_grantee
 from stored_objects.vector_stores.record_store import VectorStoreStore
@@ -376,18 +375,20 @@ async def test_a_tombstone_is_listed_until_an_index_must_be_built_anew(records: 
     assert (found.change, found.forgotten) == (1, 1)
 
 
-async def test_remains_of_a_vector_store_are_its_tombstones_and_batches(
-    records: VectorStoreStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(vector_stores, "REMOVAL_BATCH", 2)
+async def test_what_remains_of_a_vector_store_is_removed_unless_it_has_changed(records: VectorStoreStore) -> None:
     await records.insert_batch(FileBatch("vsfb_1", "vs_1", "org-1", "proj-1", START))
-    deleted = [file(), *(file(f"file-{number}") for number in range(3, 7)), file(vector_store="vs_2")]
-    await records.add_files([*deleted, file("file-2")])
-    for each in deleted:
-        await records.delete_file(each, START)
-    assert await records.remove_remains("vs_1") == 1
-    assert await records.changed_files("vs_1", 0) == []
-    assert await records.remove_remains("vs_1") == 0
-    assert [each.file for each in await records.find_files("vs_1", ["file-1", "file-2"])] == ["file-2"]
+    await records.add_files([file(), file("file-2"), file("file-3"), file(vector_store="vs_2")])
+    await records.delete_file(file(), START)
+    assert len(await records.remaining("vs_1", 2)) == 2
+    remaining = await records.remaining("vs_1", 9)
+    assert sorted(each.file for each in remaining) == ["file-1", "file-2", "file-3"]
+    assert await records.set_attributes(file("file-3"), {"changed": True})
+    assert [each.file for each in await records.remove_files(remaining)] == [
+        each.file for each in remaining if each.file != "file-3"
+    ]
+    assert await records.remove_files(remaining) == []
+    assert [each.file for each in await records.remaining("vs_1", 9)] == ["file-3"]
     assert len(await records.find_files("vs_2", ["file-1"])) == 1
+    assert await records.remove_batches("vs_1") == 1
+    assert await records.remove_batches("vs_1") == 0
     assert await records.find_batch(ADA, "vs_1", "vsfb_1") is None

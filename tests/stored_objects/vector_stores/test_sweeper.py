@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from auth_billing.errors import StoreUnavailable
 from stored_objects.errors import DocumentNotFound
 from stored_objects.project_documents.project_documents import DAY
+from stored_objects.vector_stores import vector_stores
 from stored_objects.vector_stores.access import Reader
 from stored_objects.vector_stores.records import UNNUMBERED, FileState, PageQuery, VectorStoreFile
 from stored_objects.vector_stores.sweeper import TOMBSTONE_TIME, VectorStoreSweeper
@@ -61,7 +63,7 @@ async def test_a_deletion_that_was_cut_off_is_finished(
     file = await platform.import_next()
     await platform.records.delete_file(file, platform.clock())
     if released:
-        await platform.passages.release(set_id(file), file.reference)
+        await platform.passages.release({file.reference: set_id(file)})
     still_counted = file.record_size  # until the count is corrected
     assert await platform.used() == SIZE + still_counted
     await sweeper.sweep()
@@ -75,18 +77,19 @@ async def test_a_deletion_of_a_vector_store_that_was_cut_off_is_finished(
 ) -> None:
     store = await platform.create(ADA, "file-1", "file-2")
     await platform.import_next()
-    erase, erased = platform.stores.erase, []
+    monkeypatch.setattr(vector_stores, "DELETION_BATCH", 1)
+    remove, removed = platform.records.remove_files, []
 
-    async def cut_off(file: VectorStoreFile) -> None:
-        if erased:
-            raise asyncio.CancelledError
-        erased.append(file)
-        await erase(file)
+    async def cut_off(files: Sequence[VectorStoreFile]) -> list[VectorStoreFile]:
+        if removed:
+            raise StoreUnavailable("timed out")
+        removed.extend(files)
+        return await remove(files)
 
-    monkeypatch.setattr(platform.stores, "erase", cut_off)
-    with pytest.raises(asyncio.CancelledError):
-        await platform.stores.delete(store)
-    assert platform.records.stores[store.id].expires <= platform.clock.now
+    monkeypatch.setattr(platform.records, "remove_files", cut_off)
+    await platform.stores.delete(store)
+    assert await platform.records.find(Reader(ADA), store.id) is None
+    assert len(platform.records.files) == 1
     monkeypatch.undo()
     await sweeper.sweep()
     records = platform.records
