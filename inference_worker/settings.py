@@ -53,6 +53,8 @@ class EngineSettings:
     enable_prefix_caching: bool = True
     speculation: str = "off"
     """Speculative decoding by prompt lookup: off, ngram (whenever an n-gram matches) or auto (when it is faster)."""
+    draft_model: str | None = None
+    """Draft model of speculation beside prompt lookup: as `model`, or a number of the model's own first layers."""
     attention: str = "auto"
     """Attention backend; "auto": the best one for the device."""
     threads: int | None = None
@@ -196,6 +198,12 @@ class WorkerSettings(BaseSettings):
         description="Speculative decoding by prompt lookup: off, ngram (whenever an n-gram matches), or auto (when it"
         " is likely to be faster: few sequences, compiled CPU kernels); the output is the same",
     )
+    draft_model: str | None = Field(
+        default=None,
+        description="Draft model for speculative decoding where prompt lookup has no drafts: a Hugging Face id, folder"
+        " or .gguf file of the same vocabulary, or a number of the model's own first layers; used when it is likely to"
+        " be faster; the output is the same",
+    )
     attention: str = Field(default="auto", description="Attention backend; auto picks the best for the device")
     threads: int | None = Field(
         default=None,
@@ -283,6 +291,7 @@ class WorkerSettings(BaseSettings):
             kv_cache_memory=self.kv_cache_memory,
             enable_prefix_caching=self.enable_prefix_caching,
             speculation=self.speculation,
+            draft_model=self.draft_model,
             attention=self.attention,
             threads=self.threads,
             image_sizes=self.image_sizes,

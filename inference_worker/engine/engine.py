@@ -17,20 +17,29 @@ from inference_worker.engine.causal_lm import CausalLM, ModelShape
 from inference_worker.engine.execution.cache_allocation import allocate_cache
 from inference_worker.engine.execution.fault_isolation import IsolatingRunner
 from inference_worker.engine.execution.model_runner import ModelRunner, Runner
-from inference_worker.engine.kv_cache import KVCacheShape
+from inference_worker.engine.kv_cache import KVCache, KVCacheShape
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder
+from inference_worker.engine.loading.draft_model import DraftModel, load_draft_model
 from inference_worker.engine.loading.dtypes import kv_cache_dtype_for, weight_dtype
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.loading.native_conversion import convert_to_native
 from inference_worker.engine.native.build import best_instructions
 from inference_worker.engine.native.step_interrupt import AT_NEXT_LAYER, NEVER, StepInterrupt
+from inference_worker.engine.scheduling.block_manager import BlockManager
+from inference_worker.engine.scheduling.draft_speculation import DraftSpeculation
 from inference_worker.engine.scheduling.limits import EngineLimits
 from inference_worker.engine.scheduling.memory_pool import MemoryPool
 from inference_worker.engine.scheduling.prefill_priority import MAX_FLEX_DEFERRALS
 from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, PrefixCache
 from inference_worker.engine.scheduling.scheduler import Scheduler
-from inference_worker.engine.scheduling.speculation import FREE_ROWS, NoSpeculation, Speculation, StepCost
+from inference_worker.engine.scheduling.speculation import (
+    FREE_ROWS,
+    LookupSpeculation,
+    NoSpeculation,
+    Speculation,
+    StepCost,
+)
 from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
 from inference_worker.errors import ModelError
 from inference_worker.model_files.model_source import resolve
@@ -40,6 +49,9 @@ from inference_worker.tokenizer.tokenizer_files import read_vocabulary
 
 STEP_COSTS = {"avx2": StepCost(fixed=6, cheap_rows=4), "avx512": StepCost(fixed=8, cheap_rows=16)}
 """Step costs of the compiled kernels by instruction set (ADR 0009)."""
+
+UNMEASURED_COST = StepCost(fixed=64, cheap_rows=32)
+"""Step cost for a draft model where the kernels are not the compiled ones (ADR 0085)."""
 
 PRIORITY_PREFILL_TOKENS = range(64, 257)
 """Prompt tokens of a step on a CPU for which decodes are deferred: fewer cost little next to the decodes, more take
@@ -84,15 +96,22 @@ class Engine:
         The blocks of the cache are lent by `pool`, if there is one.
 
         Raises:
-            ModelError: the model can't be loaded, or its KV cache does not fit the memory.
+            ModelError: the model or its draft model can't be loaded, or the KV cache does not fit the memory.
         """
         device = torch.device(settings.device)
         dtype = weight_dtype(settings.dtype, device)
         source = resolve(settings.model)
-        model, scheme = convert_to_native(load_model(source, dtype, device), source, settings)
+        loaded = load_model(source, dtype, device)
+        draft = None
+        if settings.draft_model is not None:
+            if pool is not None:
+                raise ModelError("a worker that serves a verifier too can't have a draft model")
+            draft = load_draft_model(settings.draft_model, loaded, source, settings, dtype)
+        model, scheme = convert_to_native(loaded, source, settings)
         log.info("model loaded", dtype=str(dtype).removeprefix("torch."), quantization=scheme)
         read = partial(read_vocabulary, source.path)
-        return cls.from_model(model, replace(settings, quantization=scheme), dtype, vocabulary=read, pool=pool)
+        settings = replace(settings, quantization=scheme)
+        return cls.from_model(model, settings, dtype, vocabulary=read, pool=pool, draft=draft)
 
     @classmethod
     def from_model(
@@ -103,6 +122,7 @@ class Engine:
         *,
         vocabulary: ReadVocabulary = no_vocabulary,
         pool: MemoryPool | None = None,
+        draft: DraftModel | None = None,
     ) -> Engine:
         """Return a generation engine of a model that is loaded already, with its KV cache allocated.
 
@@ -110,16 +130,23 @@ class Engine:
             dtype: number format of the model's weights; `settings.quantization` names how they are quantised.
             vocabulary: reads the tokeniser's vocabulary when the first grammar needs it.
             pool: lends the blocks of the cache; `None`: the cache has memory of its own.
+            draft: the draft model, of the same vocabulary; not together with `pool`.
 
         Raises:
             ModelError: the KV cache does not fit the memory.
         """
         device, shape = torch.device(settings.device), model.shape
-        kv_dtype = kv_cache_dtype_for(settings.kv_cache_dtype, dtype, settings.quantization, settings.activation_bits)
-        cache_shape = KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, kv_dtype)
-        prefix_cache = PrefixCache() if settings.enable_prefix_caching else NoPrefixCache()
-        memory = allocate_cache(settings, cache_shape, _context_length(settings, shape), prefix_cache, pool)
+        cache_shape = _cache_shape(settings, shape, dtype)
+        draft_shape = None if draft is None else _cache_shape(settings, draft.model.shape, dtype)
+        draft_bytes = 0 if draft_shape is None else draft_shape.bytes_per_block
+        context = _context_length(settings, shape)
+        cached = _prefix_cache(settings)
+        memory = allocate_cache(settings, cache_shape, context, cached, pool, draft_block_bytes=draft_bytes)
         attention = create_attention(settings.attention, memory.cache, device)
+        speculation = _lookup(settings, attention.name)
+        if draft is not None and draft_shape is not None:
+            draft_cache = KVCache(draft_shape, memory.blocks.num_blocks, device)
+            speculation = _draft_speculation(draft, draft_cache, settings, attention.name, speculation)
         decode_steps = MAX_DECODE_STEPS if _uses_cuda_graphs(model, attention) else 1
         limits = _limits(settings, shape, memory.max_model_len, decode_steps)
         ready = Ready(
@@ -137,7 +164,7 @@ class Engine:
             preempts_flex=True,
         )
         return cls(
-            Scheduler(limits, memory.blocks, _speculation(settings, attention.name)),
+            Scheduler(limits, memory.blocks, speculation),
             _runner(model, attention, limits, device),
             CompilationQueue(vocabulary, shape.vocab_size, shape.eos_token_ids),
             ready,
@@ -250,13 +277,40 @@ class Engine:
                 self.scheduler.add(outcome.request, outcome.matchers)
 
 
-def _speculation(settings: EngineSettings, attention: str) -> Speculation:
-    """Return the speculation that the settings select, with the step cost of this attention backend."""
+def _lookup(settings: EngineSettings, attention: str) -> Speculation:
+    """Return the prompt lookup that the settings select, with the step cost of this attention backend."""
     if settings.speculation == "ngram":
-        return Speculation(FREE_ROWS)
+        return LookupSpeculation(FREE_ROWS)
     if settings.speculation == "auto" and attention == "native":
-        return Speculation(STEP_COSTS[best_instructions()])
+        return LookupSpeculation(STEP_COSTS[best_instructions()])
     return NoSpeculation()
+
+
+def _draft_speculation(
+    draft: DraftModel, cache: KVCache, settings: EngineSettings, attention: str, lookup: Speculation
+) -> Speculation:
+    """Return the speculation with a draft model, over a cache of its own; `attention` is the backend of the model."""
+    device = torch.device(settings.device)
+    runner = ModelRunner(draft.model, create_attention(settings.attention, cache, device), device)
+    return DraftSpeculation(
+        IsolatingRunner(runner).execute,
+        BlockManager(cache.num_blocks, settings.block_size, _prefix_cache(settings)),
+        STEP_COSTS[best_instructions()] if attention == "native" else UNMEASURED_COST,
+        relative_cost=draft.relative_cost,
+        max_model_len=draft.model.shape.max_position,
+        max_batched_tokens=settings.max_num_batched_tokens,
+        lookup=lookup,
+    )
+
+
+def _prefix_cache(settings: EngineSettings) -> PrefixCache:
+    return PrefixCache() if settings.enable_prefix_caching else NoPrefixCache()
+
+
+def _cache_shape(settings: EngineSettings, shape: ModelShape, dtype: torch.dtype) -> KVCacheShape:
+    """Return the sizes of the KV cache of a model, whose weights are `dtype` if they are not quantised."""
+    kv_dtype = kv_cache_dtype_for(settings.kv_cache_dtype, dtype, settings.quantization, settings.activation_bits)
+    return KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, kv_dtype)
 
 
 def _uses_cuda_graphs(model: CausalLM, attention: AttentionBackend) -> bool:

@@ -39,7 +39,8 @@ class _Tokens:
     """Adapter of a vocabulary to llguidance's tokenizer interface."""
 
     def __init__(self, vocabulary: Vocabulary, width: int, eos_token_id: int) -> None:
-        self.tokens = vocabulary.tokens[:width]
+        known = vocabulary.tokens[:width]
+        self.tokens = known + [b""] * (width - len(known))  # a draft may be any id; one out of range ends the matcher
         self.special_token_ids = sorted(token for token in vocabulary.controls if token < width)
         self.eos_token_id = eos_token_id
         self.bos_token_id = None

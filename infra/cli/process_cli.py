@@ -118,6 +118,9 @@ def worker(
         str | None, typer.Option(help="auto, float32, bfloat16, float16 or int8 (auto).", show_default=False)
     ] = None,
     speculation: Annotated[str | None, typer.Option(help="off, ngram or auto (auto).", show_default=False)] = None,
+    draft_model: Annotated[
+        str | None, typer.Option(help="Model that drafts tokens, or a number of first layers.", show_default=False)
+    ] = None,
     max_model_len: Annotated[int | None, typer.Option(help="Context length in tokens.", show_default=False)] = None,
     max_num_seqs: Annotated[
         int | None, typer.Option(help="Maximum sequences per batch (64).", show_default=False)
@@ -151,6 +154,7 @@ def worker(
         activation_bits=activation_bits,
         kv_cache_dtype=kv_cache_dtype,
         speculation=speculation,
+        draft_model=draft_model,
         max_model_len=max_model_len,
         max_num_seqs=max_num_seqs,
         kv_cache_memory=kv_cache_memory,

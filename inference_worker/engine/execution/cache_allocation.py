@@ -35,10 +35,13 @@ def allocate_cache(
     max_model_len: int,
     prefix_cache: PrefixCache,
     pool: MemoryPool | None = None,
+    *,
+    draft_block_bytes: int = 0,
 ) -> CacheAllocation:
     """Allocate a KV cache for sequences of up to `max_model_len` tokens, which is shortened to what fits the memory.
 
-    With a `pool` the blocks are lent by it, and `settings.kv_cache_memory` does not matter.
+    With a `pool` the blocks are lent by it, and `settings.kv_cache_memory` does not matter. Without one the memory also
+    has room for as many blocks of a draft model, of `draft_block_bytes` bytes each.
 
     Raises:
         ModelError: not even one block fits the memory.
@@ -46,7 +49,7 @@ def allocate_cache(
     if pool is not None:
         return _lent(settings, shape, max_model_len, prefix_cache, pool)
     device = torch.device(settings.device)
-    count = count_blocks(settings, shape, max_model_len, device)
+    count = count_blocks(settings, shape, max_model_len, device, draft_block_bytes)
     blocks = BlockManager(count, shape.block_size, prefix_cache)
     _log_size(shape, count)
     return CacheAllocation(KVCache(shape, count, device), blocks, _shortened(max_model_len, count * shape.block_size))

@@ -13,10 +13,13 @@ CPU_SHARE, CPU_MAX_BYTES = 0.25, 4 * 2**30
 CUDA_SHARE = 0.9
 
 
-def count_blocks(settings: EngineSettings, shape: KVCacheShape, max_model_len: int, device: torch.device) -> int:
+def count_blocks(
+    settings: EngineSettings, shape: KVCacheShape, max_model_len: int, device: torch.device, draft_block_bytes: int = 0
+) -> int:
     """Return the number of KV cache blocks to allocate: as configured, else as many as fit the available memory.
 
-    Never more than all sequences could fill.
+    Never more than all sequences could fill. `draft_block_bytes` is the size of a block of a draft model, of which
+    there is one beside each.
 
     Raises:
         ModelError: not even one block fits.
@@ -25,9 +28,10 @@ def count_blocks(settings: EngineSettings, shape: KVCacheShape, max_model_len: i
         return settings.num_kv_blocks
     memory = settings.kv_cache_memory if settings.kv_cache_memory is not None else available_memory(device)
     useful = settings.max_num_seqs * -(-max_model_len // shape.block_size)
-    blocks = min(memory // shape.bytes_per_block, useful)
+    block_bytes = shape.bytes_per_block + draft_block_bytes
+    blocks = min(memory // block_bytes, useful)
     if blocks < 1:
-        raise ModelError(f"no memory for the KV cache: {memory} bytes, one block takes {shape.bytes_per_block}")
+        raise ModelError(f"no memory for the KV cache: {memory} bytes, one block takes {block_bytes}")
     return blocks
 
 

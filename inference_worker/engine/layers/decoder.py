@@ -5,7 +5,7 @@ Attributes are named as in Hugging Face checkpoints (`model.layers.0.self_attn.o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -98,6 +98,19 @@ class Decoder(nn.Module):
         """
         self.to_empty(device=device)
         self.rotary = self.rotary.to(device)
+
+    def first_layers(self, count: int) -> Decoder:
+        """Return a decoder of the first `count` layers, the final norm and the head, which shares these weights."""
+        shape = replace(self.shape, layers=count)
+        with torch.device("meta"):
+            part = Decoder(
+                replace(self.config, shape=shape, layers=self.config.layers[:count]), self.rotary, dtype=self.dtype
+            )
+        part.model.embed_tokens, part.model.norm = self.model.embed_tokens, self.model.norm
+        part.model.layers = self.model.layers[:count]
+        if not self.tied_embeddings:
+            part.lm_head = self.lm_head
+        return part
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: StepAttention) -> Tensor:
         """Compute the final hidden states, [T, hidden], of T packed tokens by their ids and positions ([T] each).

@@ -10,12 +10,14 @@ sampled tokens. So each accepted token is the very one that would have been samp
 distribution but the same output, up to a device's rounding in batches of another shape. A draft is accepted with the
 probability that the model gives it, as in rejection sampling, which can do no better for a deterministic draft.
 
-A draft is computed only if it is worth its time (`StepCost`), the likeliest of all sequences first.
+A draft is computed only if it is worth its time (`StepCost`). Drafts come from the sequence itself
+(`LookupSpeculation`) or from a draft model (`draft_speculation.py`).
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import merge
@@ -66,13 +68,10 @@ class DraftToken:
     probability: float
 
 
-class Speculation:
-    """Chooses the draft tokens of a scheduler's steps, from one prompt lookup per sequence."""
+class Speculation(ABC):
+    """The interface of an object that proposes the draft tokens of a scheduler's steps."""
 
-    def __init__(self, cost: StepCost) -> None:
-        self._cost = cost
-        self._lookups: dict[Sequence, PromptLookup] = {}
-
+    @abstractmethod
     def drafts(self, entries: list[ScheduledSequence], rows: int, budget: int) -> dict[int, list[int]]:
         """Return the draft tokens worth computing in a step, as lists by the index of the entry that they follow.
 
@@ -80,10 +79,37 @@ class Speculation:
             entries: the planned entries, of `rows` tokens in all; only those that decode get drafts.
             budget: how many more tokens the step may compute.
         """
+
+    @abstractmethod
+    def forget(self, sequence: Sequence) -> None:
+        """Free what is kept for `sequence`, which has ended."""
+
+
+class NoSpeculation(Speculation):
+    """A speculation that drafts nothing, for when speculative decoding is disabled."""
+
+    def drafts(self, entries: list[ScheduledSequence], rows: int, budget: int) -> dict[int, list[int]]:
+        """Return no drafts."""
+        del entries, rows, budget
+        return {}
+
+    def forget(self, sequence: Sequence) -> None:
+        """Do nothing: nothing is kept for `sequence`."""
+
+
+class LookupSpeculation(Speculation):
+    """A speculation that takes draft tokens from one prompt lookup per sequence, the likeliest of all first."""
+
+    def __init__(self, cost: StepCost) -> None:
+        self._cost = cost
+        self._lookups: dict[Sequence, PromptLookup] = {}
+
+    def drafts(self, entries: list[ScheduledSequence], rows: int, budget: int) -> dict[int, list[int]]:
+        """Return the looked-up draft tokens that are worth computing in a step; see `Speculation.drafts`."""
         drafts: dict[int, list[int]] = {}
         if rows >= self._cost.cheap_rows:
             return drafts
-        decoding = [index for index, entry in enumerate(entries) if entry.count == 1 and entry.sample_count]
+        decoding = decoding_indexes(entries)
         drafted = (self._draft_tokens(index, entries[index].sequence) for index in decoding)
         predictions = merge(*drafted, key=lambda draft: -draft.probability)
         expected = float(len(decoding))
@@ -109,11 +135,9 @@ class Speculation:
         self._lookups.pop(sequence, None)
 
 
-class NoSpeculation(Speculation):
-    """A speculation that drafts nothing, for when speculative decoding is disabled."""
-
-    def __init__(self) -> None:
-        super().__init__(StepCost(fixed=0, cheap_rows=0))
+def decoding_indexes(entries: list[ScheduledSequence]) -> list[int]:
+    """Return the indexes of the planned entries that decode: they compute only their last token, and sample."""
+    return [index for index, entry in enumerate(entries) if entry.count == 1 and entry.sample_count]
 
 
 def append_accepted(sequence: Sequence, tokens: list[int], drafts: tuple[int, ...]) -> int:

@@ -22,6 +22,7 @@ from inference_worker.engine.scheduling.prefix_cache import NoPrefixCache, Prefi
 from inference_worker.engine.scheduling.scheduler import Scheduler
 from inference_worker.engine.scheduling.speculation import (
     FREE_ROWS,
+    LookupSpeculation,
     NoSpeculation,
     Speculation,
     StepCost,
@@ -147,7 +148,7 @@ def test_outputs_are_the_same_with_and_without(
 ) -> None:
     plan = (-(-CONTEXT // block_size) + spare, block_size, seqs, budget, cached)
     plain, _ = run(wanted, NoSpeculation(), *plan)
-    fast, scheduler = run(wanted, Speculation(cost), *plan)
+    fast, scheduler = run(wanted, LookupSpeculation(cost), *plan)
     for key, choice in plain.items():
         other = fast[key]
         assert (other.ids, other.reason, other.stop_token) == (choice.ids, choice.reason, choice.stop_token)
@@ -164,7 +165,7 @@ def repeating(name: str = "r", **changes: Any) -> GenerationRequest:
 
 
 def test_repetitive_output_takes_few_steps() -> None:
-    outcome, scheduler = run([repeating()], Speculation(FREE_ROWS), 18, 4, 4, 32, True)
+    outcome, scheduler = run([repeating()], LookupSpeculation(FREE_ROWS), 18, 4, 4, 32, True)
     assert outcome["r", 0].ids == [6] * 30
     load = scheduler.load()
     assert (load.steps, load.draft_tokens, load.accepted_tokens) == (3, 27, 27)
@@ -173,7 +174,7 @@ def test_repetitive_output_takes_few_steps() -> None:
 def test_a_fuller_step_needs_more_probable_drafts() -> None:
     def drafted(sequences: int) -> float:
         wanted = [repeating(str(i)) for i in range(sequences)]
-        _, scheduler = run(wanted, Speculation(StepCost(2, 30)), 200, 4, 64, 512, True)
+        _, scheduler = run(wanted, LookupSpeculation(StepCost(2, 30)), 200, 4, 64, 512, True)
         return scheduler.load().draft_tokens / sequences
 
     assert drafted(1) > drafted(4) > drafted(16) > drafted(30)
@@ -183,7 +184,7 @@ def test_the_likeliest_drafts_of_all_sequences_get_the_cheap_rows() -> None:
     newcomer, regular, stranger = decoding([1, 2, 3, 9, 1, 2]), decoding([5, 6, 7, 8] * 8), decoding([1, 2, 3])
 
     def drafts(cost: StepCost, rows: int = 3, budget: int = 100) -> dict[int, list[int]]:
-        speculation = Speculation(cost)
+        speculation = LookupSpeculation(cost)
         for known in range(8, 33):
             speculation.drafts([decoding([5, 6, 7, 8] * 8, known, regular.sequence)], 1, 100)
         return speculation.drafts([newcomer, regular, stranger], rows, budget)
@@ -206,7 +207,7 @@ def decoding(ids: list[int], known: int | None = None, sequence: Sequence | None
 
 def test_drafts_leave_the_budget_of_prefills() -> None:
     limits = EngineLimits(CONTEXT, 4, 16, VOCAB, frozenset({EOS}))
-    scheduler = Scheduler(limits, BlockManager(64, 4, PrefixCache()), Speculation(FREE_ROWS))
+    scheduler = Scheduler(limits, BlockManager(64, 4, PrefixCache()), LookupSpeculation(FREE_ROWS))
     model = SlotModel(64, 4)
     scheduler.add(repeating("a"))
     scheduler.commit(batch := scheduler.schedule(), model.execute(batch))
@@ -222,7 +223,7 @@ def test_drafts_leave_the_budget_of_prefills() -> None:
 def test_drafts_preempt_no_sequence() -> None:
     wanted = [repeating(str(i), max_tokens=28) for i in range(2)]
     _, plain = run(wanted, NoSpeculation(), 18, 4, 2, 64, False)
-    _, fast = run(wanted, Speculation(FREE_ROWS), 18, 4, 2, 64, False)
+    _, fast = run(wanted, LookupSpeculation(FREE_ROWS), 18, 4, 2, 64, False)
     assert (plain.load().preemptions, fast.load().preemptions) == (0, 0)
     assert fast.load().steps < plain.load().steps
 
