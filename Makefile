@@ -9,7 +9,7 @@ export HEADRACE_HOME
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points containers-test test-brokers test-mongodb test-bills test-client-suites test-schemas test-searches check check-python check-page types format bench overload bench-peers bench-search-accuracy clean
+.PHONY: help setup setup-dev env lock serve up ps test pictures chaos races kill-points containers-test test-brokers test-mongodb test-bills test-client-suites test-schemas test-searches check check-python check-page types format bench bench-paper overload bench-peers bench-search-accuracy clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +104,11 @@ format: setup-dev ## Format the code and sort imports
 bench: setup-dev ## Measure the engine and the platform (ten minutes), and write docs/performance.md
 	$(BIN)/python -m benchmarks.engine --quick
 	$(BIN)/python -m benchmarks.server --engine-alone
+	$(BIN)/python -m benchmarks.document
+
+bench-paper: setup-dev ## Measure the founding paper's tables (half an hour), and write docs/performance.md
+	$(BIN)/python -m benchmarks.paper
+	$(BIN)/python -m benchmarks.paper --speculation off --table lengths --table batch
 	$(BIN)/python -m benchmarks.document
 
 bench-routing: setup-dev ## Score the ways of choosing tools and of rewriting follow-ups (four minutes), and write docs/performance.md

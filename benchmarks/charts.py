@@ -10,6 +10,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.report import MARGIN
 from benchmarks.results import Result, Row
 
 STYLE: dict[Any, Any] = {
@@ -83,16 +84,43 @@ def _draw_groups(axes: Axes, groups: Sequence[str], bars: Mapping[str, Sequence[
 
 def _closed(axes: Axes, result: Result) -> None:
     """Draw throughput over the number of clients, one line per server."""
-    for server in dict.fromkeys(str(row["server"]) for row in result.rows):
-        rows = [row for row in result.rows if row["server"] == server and row.get("clients")]
-        clients = [_figure(row, "clients") for row in rows]
-        axes.plot(clients, [_figure(row, "tokens_per_second") for row in rows], marker="o", label=server)
+    _draw_clients(axes, result, "server")
+
+
+def _batch(axes: Axes, result: Result) -> None:
+    """Draw throughput over the number of clients, one line per setting, with confidence intervals."""
+    _draw_clients(axes, result, "setting")
+
+
+def _open(axes: Axes, result: Result) -> None:
+    """Draw the share of requests within the objectives over the offered rate, one line per setting; mark the knees."""
+    _draw_lines(axes, result, "setting", "offered_per_second", "within_objectives")
+    for row in result.rows:
+        if row["knee"]:
+            place = _figure(row, "offered_per_second"), _figure(row, "within_objectives")
+            axes.annotate("knee", place, (4, -14), textcoords="offset points")
+    axes.set_xlabel("offered requests per second")
+    axes.set_ylabel("share within the objectives")
+    axes.set_ylim(0, 1.05)
+
+
+def _draw_lines(axes: Axes, result: Result, name: str, across: str, up: str) -> None:
+    """Draw the column `up` over `across`, with its margin if there is one, one line for each text in column `name`."""
+    for label in dict.fromkeys(str(row[name]) for row in result.rows):
+        rows = [row for row in result.rows if row[name] == label and row.get(across)]
+        places, heights = ([_figure(row, column) for row in rows] for column in (across, up))
+        margins = [_figure(row, up + MARGIN) for row in rows]
+        axes.errorbar(places, heights, margins if any(margins) else None, marker="o", capsize=3, label=label)
+    axes.legend(frameon=False)
+
+
+def _draw_clients(axes: Axes, result: Result, name: str) -> None:
+    _draw_lines(axes, result, name, "clients", "tokens_per_second")
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.set_xlabel("clients")
     axes.set_ylabel("output tokens per second")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
 
 
 def _figure(row: Row, column: str) -> float:
@@ -105,4 +133,8 @@ CHARTS: dict[str, Callable[[Axes, Result], None]] = {
     "peers-engine": _peers,
     "server-closed": _closed,
     "retrieval": _retrieval,
+    "paper-batch": _batch,
+    "paper-batch-plain": _batch,
+    "paper-open": _open,
+    "paper-open-plain": _open,
 }

@@ -46,7 +46,7 @@ def open_session(endpoint: Endpoint) -> aiohttp.ClientSession:
 
 
 async def complete(http: aiohttp.ClientSession, endpoint: Endpoint, request: Request, timeline: Timeline) -> None:
-    """Run one streamed greedy completion on the server `endpoint`, and record the times of its chunks in `timeline`.
+    """Run one streamed completion on the server `endpoint`, and record its times in `timeline`.
 
     The completion ignores the end of sequence. An error is recorded in the timeline too.
     """
@@ -54,7 +54,7 @@ async def complete(http: aiohttp.ClientSession, endpoint: Endpoint, request: Req
         "model": endpoint.model,
         "prompt": request.prompt_ids,
         "max_tokens": request.output_tokens,
-        "temperature": 0,
+        "temperature": request.temperature,
         "ignore_eos": True,
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -64,6 +64,7 @@ async def complete(http: aiohttp.ClientSession, endpoint: Endpoint, request: Req
             if answer.status != HTTPStatus.OK:
                 timeline.error = f"{answer.status} {(await answer.read())[:200]!r}"
                 return
+            timeline.accepted = time.perf_counter()
             unread = b""
             async for data in answer.content.iter_any():
                 *events, unread = (unread + data).split(b"\n\n")

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks import charts
-from benchmarks.report import format_value
+from benchmarks.paper_sections import PAPER_SECTIONS
+from benchmarks.report import format_value, with_margins
 from benchmarks.results import RESULTS, ROOT, Machine, Result, Row, Value, read
 
 DOCUMENT = ROOT / "docs" / "performance.md"
@@ -32,8 +33,9 @@ and measures them and Headrace in turns.
 - **Throughput**: output tokens of a fixed number of requests over the time to finish all of them.
 - **Goodput**: requests per second that met every objective.
 
-Prompts are random token ids, seeded and never repeated. Answers are greedy and ignore the end of sequence, so that
-every engine generates the same number of tokens; a small model repeats itself in such answers.
+Prompts are random token ids, seeded and never repeated, unless a section says otherwise. Answers are greedy and ignore
+the end of sequence, so that every engine generates the same number of tokens; a small model repeats itself in such
+answers.
 """
 
 _SEARCHES = (
@@ -88,6 +90,7 @@ SECTIONS = {
         "First token under load, through a server",
         "Long streams run; a new prompt arrives now and then.",
     ),
+    **PAPER_SECTIONS,
     "platform-tax": (
         "Overhead of the platform",
         "The whole platform with a worker whose engine only counts, compared with LiteLLM's proxy before a stub.",
@@ -254,8 +257,9 @@ def machine(of: Machine) -> str:
 
 def table(rows: Sequence[Row]) -> str:
     """Return result rows as a Markdown table, without the columns that are empty in all rows."""
-    columns = list(dict.fromkeys(column for row in rows for column in row if row[column] is not None))
-    return markdown([heading(column) for column in columns], [[row.get(column) for column in columns] for row in rows])
+    shown = with_margins(rows)
+    columns = list(dict.fromkeys(column for row in shown for column in row if row[column] is not None))
+    return markdown([heading(column) for column in columns], [[row.get(column) for column in columns] for row in shown])
 
 
 def pivot(rows: Sequence[Row]) -> str:

@@ -10,6 +10,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from benchmarks.measures import Timeline
 from benchmarks.workloads import Conversation, Request
@@ -20,25 +21,39 @@ from router.messages import SamplingParams
 OnEnd = Callable[[str], None]
 
 
+class CacheStep(NamedTuple):
+    """The KV cache slots after one engine step: those allocated, those that held a token, and the sequences in them."""
+
+    allocated: int
+    held: int
+    sequences: int
+
+    @property
+    def waste(self) -> float:
+        """Share, 0 to 1, of allocated KV cache slots that held no token."""
+        return 1 - self.held / self.allocated
+
+
 @dataclass
 class CacheUsage:
-    """KV cache slots that were allocated, and those that held a token, summed over steps."""
+    """The use of the KV cache after each engine step that left some of it allocated."""
 
-    allocated: int = 0
-    held: int = 0
-    worst: float = 0.0
+    steps: list[CacheStep] = field(default_factory=list)
 
-    def note(self, allocated: int, held: int) -> None:
-        """Add one engine step to the sums: `allocated` KV cache slots, of which `held` had a token."""
-        if allocated:
-            self.allocated += allocated
-            self.held += held
-            self.worst = max(self.worst, 1 - held / allocated)
+    def note(self, step: CacheStep) -> None:
+        """Add one engine step, unless no KV cache slot is allocated after it."""
+        if step.allocated:
+            self.steps.append(step)
 
     @property
     def waste(self) -> float:
         """Share, 0 to 1, of allocated KV cache slots that held no token, over all steps."""
-        return 1 - self.held / self.allocated if self.allocated else 0.0
+        return 1 - sum(step.held for step in self.steps) / sum(step.allocated for step in self.steps)
+
+    @property
+    def worst(self) -> float:
+        """The same share of the step in which it was the highest."""
+        return max(step.waste for step in self.steps)
 
 
 @dataclass
@@ -51,15 +66,17 @@ class Driver:
     cache: CacheUsage = field(default_factory=CacheUsage)
     _names: Iterable[int] = field(default_factory=itertools.count)
 
-    def send(self, prompt_ids: list[int], output_tokens: int, *, at: float | None = None) -> str:
-        """Queue a greedy request in the engine that ignores the end of sequence, and return its id.
+    def send(
+        self, prompt_ids: list[int], output_tokens: int, *, temperature: float = 0.0, at: float | None = None
+    ) -> str:
+        """Queue a request in the engine that ignores the end of sequence, and return its id. Greedy by default.
 
         Its timeline begins at `at`, by default now.
         """
         name = f"r{next(iter(self._names))}"
         self.timelines[name] = Timeline(time.perf_counter() if at is None else at)
         self.answers[name] = []
-        sampling = SamplingParams(seed=0, temperature=0.0, max_tokens=output_tokens, ignore_eos=True)
+        sampling = SamplingParams(seed=0, temperature=temperature, max_tokens=output_tokens, ignore_eos=True)
         self.engine.add(GenerationRequest(id=name, prompt_ids=prompt_ids, sampling=sampling))
         return name
 
@@ -74,7 +91,8 @@ class Driver:
         if failures := self.engine.failures():
             raise RuntimeError(failures[0].message)
         load = self.engine.load()
-        self.cache.note(load.kv_blocks_used * self.engine.ready().block_size, load.kv_tokens_held)
+        allocated = load.kv_blocks_used * self.engine.ready().block_size
+        self.cache.note(CacheStep(allocated, load.kv_tokens_held, load.running))
         return [event.request for event in events if self._take(event, now)]
 
     def finish(self, on_end: OnEnd = lambda _: None) -> None:
@@ -120,7 +138,7 @@ def closed_loop(engine: Engine, requests: Sequence[Request], clients: int) -> Dr
 
     def send_next(_ended: str) -> None:
         if (request := next(waiting, None)) is not None:
-            driver.send(request.prompt_ids, request.output_tokens)
+            driver.send(request.prompt_ids, request.output_tokens, temperature=request.temperature)
 
     for _ in range(clients):
         send_next("")

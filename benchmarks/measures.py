@@ -15,19 +15,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.stats import t as student
 
 from benchmarks.results import Row, Value
 
 
 @dataclass
 class Timeline:
-    """The observed times of one request. `output_tokens` comes from `usage`; it is not the number of chunks."""
+    """The observed times of one request. `output_tokens` comes from `usage`; it is not the number of chunks.
+
+    `accepted` is when the server's status line arrived.
+    """
 
     sent: float
     chunks: list[float] = field(default_factory=list)
     finished: float | None = None
     output_tokens: int = 0
     error: str | None = None
+    accepted: float | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -83,6 +88,31 @@ def median(values: Sequence[float]) -> float:
     if not values:
         raise ValueError("no values")
     return float(np.median(values))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The mean of a sample, and its 95 % confidence interval: `mean` plus or minus `margin`.
+
+    `margin` is `None` for a sample of one.
+    """
+
+    mean: float
+    margin: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Interval:
+        """Return the interval of the mean of independent `values`, by Student's t.
+
+        Raises:
+            ValueError: there are no values.
+        """
+        if not values:
+            raise ValueError("no values")
+        mean, count = float(np.mean(values)), len(values)
+        if count == 1:
+            return cls(mean, None)
+        return cls(mean, float(student.ppf(0.975, count - 1) * np.std(values, ddof=1) / np.sqrt(count)))
 
 
 def medians(rounds: Sequence[Sequence[Row]]) -> list[Row]:

@@ -12,6 +12,8 @@ from benchmarks.results import Result, Row, Value
 
 WIDTH = 200
 """Least width of the table in columns, so that no figure is cut off."""
+MARGIN = "_pm"
+"""Plus or minus: end of the name of a column with half the width of another column's confidence interval."""
 
 
 def print_result(result: Result, path: Path) -> None:
@@ -21,13 +23,24 @@ def print_result(result: Result, path: Path) -> None:
 
 def print_rows(rows: Sequence[Row], title: str) -> None:
     """Print result rows as a table on the terminal, under `title`, with every column that any row has."""
-    columns = list(dict.fromkeys(column for row in rows for column in row))
+    shown = with_margins(rows)
+    columns = list(dict.fromkeys(column for row in shown for column in row))
     table = Table(*columns, title=title, title_justify="left")
-    for row in rows:
+    for row in shown:
         table.add_row(*(format_value(row.get(column)) for column in columns))
     console = Console()
     console.width = max(console.width, WIDTH)
     console.print(table)
+
+
+def with_margins(rows: Sequence[Row]) -> list[Row]:
+    """Return result rows with the margin of a confidence interval, if there is one, in the cell of its mean."""
+    return [{column: _with_margin(row, column) for column in row if not column.endswith(MARGIN)} for row in rows]
+
+
+def _with_margin(row: Row, column: str) -> Value:
+    margin = row.get(column + MARGIN)
+    return row[column] if margin is None else f"{format_value(row[column])} ± {format_value(margin)}"
 
 
 def print_lines(rows: Sequence[Row]) -> None:

@@ -24,6 +24,8 @@ from benchmarks.peers.peer import PeerWorkspace
 from benchmarks.peers.vllm import Vllm
 from benchmarks.results import ROOT
 from infra.home import environment
+from infra.home.home import Home
+from infra.home.process_records import ProcessRecords
 from infra.home.settings import LauncherSettings
 from infra.launcher.readiness import free_port
 
@@ -73,6 +75,13 @@ def headrace_in(home: Path, model: Path, variables: Mapping[str, str]) -> Iterat
         lines = (home / "client.env").read_text().splitlines()
         key = dict(line.split("=", 1) for line in lines)["OPENAI_API_KEY"]
         yield _endpoint(port, key)
+
+
+def worker_metrics_url(home: Path) -> str:
+    """Return the address of the metrics of the worker that the launcher of the home `home` started."""
+    records = ProcessRecords(Home(home).run).all()
+    status = next(record.status_url for record in records if record.name.startswith("worker"))
+    return status.removesuffix("/status") + "/metrics"
 
 
 @contextmanager

@@ -13,9 +13,7 @@ from tempfile import TemporaryDirectory
 from openai import OpenAI
 
 from benchmarks.client import Endpoint
-from benchmarks.servers import START_TIMEOUT, ServerFailed, headrace_in, running_process
-from infra.home.home import Home
-from infra.home.process_records import ProcessRecords
+from benchmarks.servers import START_TIMEOUT, ServerFailed, headrace_in, running_process, worker_metrics_url
 from infra.launcher.readiness import free_port
 
 VERIFIER = "verifier"
@@ -56,20 +54,13 @@ def searching_platform(
         variables = {"HEADRACE_RABBITMQ_PORT": str(broker), "HEADRACE_MAX_WAIT": "600", **(settings or {})}
         with headrace_in(home, model, variables) as endpoint:
             client = OpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key, timeout=600, max_retries=0)
-            metrics = (_generator_metrics(home),)
+            metrics = (worker_metrics_url(home),)
             if verifier is None:
                 yield Platform(endpoint, client, metrics)
                 return
             with _verifier_worker(home, broker, verifier, options) as verifier_metrics:
                 _wait_until_listed(client)
                 yield Platform(endpoint, client, (*metrics, verifier_metrics))
-
-
-def _generator_metrics(home: Path) -> str:
-    """Return the address of the metrics of the worker that the launcher of `home` started."""
-    records = ProcessRecords(Home(home).run).all()
-    status = next(record.status_url for record in records if record.name.startswith("worker"))
-    return status.removesuffix("/status") + "/metrics"
 
 
 @contextmanager

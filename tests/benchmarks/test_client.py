@@ -14,6 +14,7 @@ from benchmarks.measures import Timeline
 from benchmarks.workloads import Request
 
 ENDPOINT = Endpoint("http://test/v1", "key", "model")
+REQUEST = Request([5, 6], 4)
 
 
 def stream(*texts: str, tokens: int, end: str = "data: [DONE]\n\n") -> str:
@@ -22,16 +23,16 @@ def stream(*texts: str, tokens: int, end: str = "data: [DONE]\n\n") -> str:
     return "".join(f"data: {json.dumps(event)}\n\n" for event in events) + end
 
 
-async def seen(status: int, body: str, asked: dict[str, object] | None = None) -> Timeline:
-    async def answer(request: web.Request) -> web.Response:
-        (asked if asked is not None else {}).update(await request.json())
+async def seen(status: int, body: str, asked: dict[str, object] | None = None, request: Request = REQUEST) -> Timeline:
+    async def answer(received: web.Request) -> web.Response:
+        (asked if asked is not None else {}).update(await received.json())
         return web.Response(status=status, text=body)
 
     app, timeline = web.Application(), Timeline(0.0)
     app.router.add_post("/v1/completions", answer)
     async with TestServer(app) as server, client.open_session(ENDPOINT) as http:
         there = Endpoint(str(server.make_url("/v1")), "key", "model")
-        await client.complete(http, there, Request([5, 6], 4), timeline)
+        await client.complete(http, there, request, timeline)
     return timeline
 
 
@@ -40,6 +41,8 @@ async def test_chunks_with_content_count_and_tokens_come_from_usage() -> None:
     timeline = await seen(200, stream("", "a", "", "bc", tokens=4), asked)
     assert timeline.succeeded
     assert (len(timeline.chunks), timeline.output_tokens) == (2, 4)
+    assert timeline.accepted is not None
+    assert timeline.accepted <= timeline.chunks[0]
     assert (asked["prompt"], asked["max_tokens"], asked["ignore_eos"], asked["stream"]) == ([5, 6], 4, True, True)
 
 
@@ -55,6 +58,12 @@ async def test_a_failure_is_an_error(status: int, body: str, said: str) -> None:
     timeline = await seen(status, body)
     assert not timeline.succeeded
     assert said in (timeline.error or "")
+
+
+async def test_a_request_is_sampled_at_its_temperature() -> None:
+    asked: dict[str, object] = {}
+    await seen(200, stream("a", tokens=4), asked, Request([5, 6], 4, temperature=0.7))
+    assert asked["temperature"] == 0.7
 
 
 async def test_nobody_there_is_an_error(unused_tcp_port: int) -> None:

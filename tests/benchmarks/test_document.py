@@ -44,6 +44,11 @@ def test_columns_without_a_figure_are_left_out() -> None:
     assert table([{"a": 1, "b": None}, {"a": 2, "b": None}]).splitlines()[0] == "| a |"
 
 
+def test_a_margin_is_beside_its_mean() -> None:
+    lines = table([{"rate": 12.5, "rate_pm": 0.5}, {"rate": 3.0, "rate_pm": None}]).splitlines()
+    assert (lines[0], lines[2], lines[3]) == ("| rate |", "| 12.5 ± 0.5 |", "| 3 |")
+
+
 def test_engines_are_rows_and_one_that_could_not_run_says_why() -> None:
     lines = pivot(compared().rows).splitlines()
     assert lines[0] == "| engine | setting | batch 1 | batch 4 | why not |"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.measures import Objectives, Timeline, goodput, median, percentile, summary, throughput
+from benchmarks.measures import Interval, Objectives, Timeline, goodput, median, percentile, summary, throughput
 
 
 def timeline(sent: float, chunks: list[float], tokens: int) -> Timeline:
@@ -43,3 +43,12 @@ def test_percentiles() -> None:
     assert percentile([], 50) is None
     with pytest.raises(ValueError, match="no values"):
         median([])
+
+
+def test_the_interval_of_a_mean_is_by_students_t() -> None:
+    found = Interval.of([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert found.mean == 3.0
+    assert found.margin == pytest.approx(2.776 * 2.5**0.5 / 5**0.5, rel=1e-3)
+    assert Interval.of([7.0]) == Interval(7.0, None)
+    with pytest.raises(ValueError, match="no values"):
+        Interval.of([])

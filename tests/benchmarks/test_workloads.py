@@ -36,3 +36,37 @@ def test_arrivals_keep_their_rate() -> None:
     arrivals = workloads.poisson(4000, 50)
     assert arrivals == sorted(arrivals)
     assert arrivals[-1] == pytest.approx(80, rel=0.15)
+
+
+WORDS = [[40 + 2 * number, 41 + 2 * number][: 1 + number % 2] for number in range(1200)]
+
+
+def test_questions_have_the_classes_in_equal_parts_and_no_word_twice() -> None:
+    requests = workloads.questions(300, WORDS, seed=1)
+    for low, high in workloads.ANSWER_CLASSES:
+        assert sum(low <= request.output_tokens <= high for request in requests) == 100
+    assert [request.output_tokens for request in requests[:3]] != sorted(
+        request.output_tokens for request in requests[:3]
+    )
+    numbers = [sum(token % 2 == 0 for token in request.prompt_ids) for request in requests]  # a word's first id is even
+    assert (min(numbers) >= 3, max(numbers) <= 60) == (True, True)
+    assert np.mean(numbers) == pytest.approx(10, rel=0.1)
+    assert all(len(set(request.prompt_ids)) == len(request.prompt_ids) for request in requests)
+    assert requests == workloads.questions(300, WORDS, seed=1) != workloads.questions(300, WORDS, seed=2)
+
+
+def test_worded_prompts_have_the_published_lengths() -> None:
+    short, long = workloads.instructions(1000, WORDS), workloads.conversations(1000, WORDS)
+    assert np.median([len(r.prompt_ids) for r in short]) == pytest.approx(16, rel=0.15)
+    assert np.median([r.output_tokens for r in short]) == pytest.approx(39, rel=0.15)
+    assert np.median([len(r.prompt_ids) for r in long]) == pytest.approx(110, rel=0.15)
+    assert {request.temperature for request in [*short, *long]} == {1.0}
+    with pytest.raises(ValueError, match="the words have"):
+        workloads.conversations(50, WORDS[:10])
+
+
+def test_words_are_distinct_and_of_our_texts() -> None:
+    texts: list[str] = []
+    words = workloads.read_words(lambda text: [texts.append(text) or len(texts)])  # type: ignore[func-returns-value]
+    assert len(set(texts)) == len(texts) == len(words) > 2000
+    assert {" ferry", " meridian"} <= set(texts)
