@@ -50,8 +50,8 @@ WORKLOADS: dict[str, Callable[[int, Sequence[list[int]], int], list[Request]]] =
 }
 SHAPES = ("ShareGPT-like", "Alpaca-like")
 """Workloads of the table `workloads`."""
-OPEN, SHARES = "Alpaca-like", (0.5, 0.8, 1.1, 1.4)
-"""Workload of the open loop, and its rates as shares of the requests/s of that workload's closed loop."""
+OPEN, SHARES = "Alpaca-like", (0.5, 0.75, 1.0, 1.5)
+"""Workload of the open loop, and its rates as shares of the best requests/s of that workload's closed loops."""
 HOME = environment.variable("home")
 """The one setting that the environment may have: it says where the model is."""
 TABLES = ("lengths", "batch", "open", "workloads", "start-up", "kv-waste")
@@ -65,6 +65,7 @@ class Scale:
     Attributes:
         prompts: prompts of table I in all rounds together, sent by `shuffled_clients` clients.
         clients: numbers of clients of table II.
+        shape_clients: numbers of clients of the workloads of `SHAPES`.
         requests_each: least requests of a client in a closed loop.
         open_seconds: seconds in which requests arrive, at each rate of each round.
         starts: starts for the table of start-up, besides those of the rounds.
@@ -76,10 +77,13 @@ class Scale:
     open_seconds: float
     clients: tuple[int, ...] = (1, 4, 16, 64)
     shuffled_clients: int = 16
+    shape_clients: tuple[int, ...] = (16, 64)
     requests_each: int = 3
 
 
-DRY_RUN = Scale(prompts=6, rounds=1, starts=0, open_seconds=1.0, clients=(1, 2), shuffled_clients=2)
+DRY_RUN = Scale(
+    prompts=6, rounds=1, starts=0, open_seconds=1.0, clients=(1, 2), shuffled_clients=2, shape_clients=(1, 2)
+)
 
 
 @dataclass
@@ -104,9 +108,10 @@ class Measured:
     """By number of clients."""
     offered: dict[float, list[Run]] = field(default_factory=lambda: defaultdict(list))
     """By share of the capacity."""
-    workloads: dict[str, list[Run]] = field(default_factory=lambda: defaultdict(list))
+    workloads: dict[tuple[str, int], list[Run]] = field(default_factory=lambda: defaultdict(list))
+    """By workload and number of clients."""
     capacity: float = 0.0
-    """Requests/s of the closed loop of `OPEN` in the first round."""
+    """Best requests/s of the closed loops of `OPEN` in the first round."""
 
 
 @dataclass(frozen=True)
@@ -229,12 +234,15 @@ def _round(platform: Platform, prompts: Prompts, scale: Scale, tables: Sequence[
         if clients == scale.shuffled_clients:
             count = max(count, scale.prompts // scale.rounds)
         found.closed[clients].append(platform.closed_loop(prompts.requests("questions", count), clients))
-    for workload in SHAPES if {"workloads", "open"} & set(tables) else ():
-        requests = prompts.requests(workload, scale.requests_each * scale.shuffled_clients)
-        found.workloads[workload].append(platform.closed_loop(requests, scale.shuffled_clients))
+    for workload in SHAPES if "workloads" in tables else (OPEN,) if "open" in tables else ():
+        for clients in scale.shape_clients:
+            requests = prompts.requests(workload, scale.requests_each * clients)
+            found.workloads[workload, clients].append(platform.closed_loop(requests, clients))
     if "open" not in tables:
         return
-    found.capacity = found.capacity or _requests_per_second(found.workloads[OPEN][0])
+    found.capacity = found.capacity or max(
+        _requests_per_second(found.workloads[OPEN, clients][0]) for clients in scale.shape_clients
+    )
     for share in SHARES:
         rate = share * found.capacity
         requests = prompts.requests(OPEN, max(4, round(rate * scale.open_seconds)))
@@ -264,7 +272,10 @@ def _rows(table: str, setting: str, found: Measured, scale: Scale) -> list[Row]:
     elif table == "open":
         rows = paper_tables.rate_rows(found.offered, found.capacity)
     elif table == "workloads":
-        rows = [{"workload": name, **paper_tables.load_row(runs)} for name, runs in found.workloads.items()]
+        rows = [
+            {"workload": name, "clients": clients, **paper_tables.load_row(runs)}
+            for (name, clients), runs in found.workloads.items()
+        ]
     else:
         rows = [paper_tables.start_up_row(found.starts)]
     return [{"setting": setting, **row} for row in rows]
@@ -304,7 +315,7 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__)
     parser.add_argument("--table", action="append", choices=TABLES, help="a table; may be repeated; default: all")
-    parser.add_argument("--prompts", type=int, default=150, help="prompts of table I; the paper's, and a night's: 2500")
+    parser.add_argument("--prompts", type=int, default=450, help="prompts of table I; the paper's, and a night's: 2500")
     parser.add_argument("--rounds", type=int, default=2, help="rounds, each with both settings in turns")
     parser.add_argument("--starts", type=int, default=2, help="starts of each setting besides those of the rounds")
     parser.add_argument("--open-seconds", type=float, default=15.0, help="seconds of arrivals at each rate")

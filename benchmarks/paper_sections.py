@@ -14,7 +14,7 @@ _TABLES = {
     "batch": (
         "Speed by batch",
         "Table II of the founding paper: the same requests, three at least by each client. The requests of all clients"
-        " run as one batch; a tenant gets at most 56 of its 64 slots. Tokens/s: while every client is served; whole:"
+        " run as one batch; a tenant gets at most 56 of a worker's 64 slots. Tokens/s: while every client is served; whole:"
         " from the first request to the last token. Queue and work: means of all requests; work is from a job's"
         " delivery to a worker to its end, in the worker's metrics, queue the rest of the time to the last token."
         " Drafts: share of the tokens that speculation guessed.",
@@ -22,13 +22,13 @@ _TABLES = {
     "workloads": (
         "Conversations and instructions",
         "The lengths of ShareGPT (lognormal: on average 200 tokens in, 170 out) and of Alpaca (19 in, 58 out), drawn as"
-        " above, from 16 clients. Columns as above.",
+        " above. Columns as above.",
     ),
     "open": (
         "Open loop to the knee",
-        "Alpaca-like requests arrive at random (Poisson), at shares of the rate that 16 clients reached. Within"
+        "Alpaca-like requests arrive at random (Poisson), at shares of the best rate of a closed loop. Within"
         " objectives: share of the requests with a TTFT of at most 1 s and a TPOT of at most 100 ms. Knee: the highest"
-        " rate at which this share is 0.9, as at all lower rates. Refused: answered 503, because the estimated wait is"
+        " rate before the first at which this share is below 0.9. Refused: answered 503, because the estimated wait is"
         " above ten seconds.",
     ),
     "start-up": (

@@ -16,6 +16,7 @@ from benchmarks.engine_driver import CacheStep, CacheUsage
 from benchmarks.measures import Interval, Objectives, Timeline, milliseconds, percentile, throughput
 from benchmarks.report import MARGIN
 from benchmarks.results import Row
+from benchmarks.test_time_compute.statistics import wilson
 from benchmarks.workloads import ANSWER_CLASSES
 
 WINDOWS = 10
@@ -194,19 +195,25 @@ def window_rates(run: Run) -> list[float]:
 def rate_rows(runs: Mapping[float, Sequence[Run]], capacity: float) -> list[Row]:
     """Return a result row for each offered rate of an open loop; `runs` are by share of `capacity` (requests/s).
 
-    The knee is the highest rate at which, as at all lower ones, `KNEE_SHARE` of the requests met the objectives.
+    The knee is the highest rate before the first at which less than `KNEE_SHARE` of the requests met the objectives.
     """
     rows = [_rate_row(share, runs[share], share * capacity) for share in sorted(runs)]
-    sustained = [row["within_objectives"] for row in rows]
-    passed = next((n for n, share in enumerate(sustained) if share < KNEE_SHARE), len(rows))  # type: ignore[operator]
-    return [{**row, "knee": "knee" if number == passed - 1 else ""} for number, row in enumerate(rows)]
+    failing = (number for number, share in enumerate(sorted(runs)) if within_objectives(runs[share]).mean < KNEE_SHARE)
+    first = next(failing, 0)
+    return [{**row, "knee": "knee" if number == first - 1 else ""} for number, row in enumerate(rows)]
+
+
+def within_objectives(runs: Sequence[Run]) -> Interval:
+    """Return the share of the requests of `runs` that met `OBJECTIVES`; its margin is the wider side of Wilson's."""
+    met = [OBJECTIVES.met(timeline) for run in runs for timeline in run.timelines]
+    share, (low, high) = sum(met) / len(met), wilson(sum(met), len(met))
+    return Interval(share, max(share - low, high - share))
 
 
 def _rate_row(share: float, runs: Sequence[Run], rate: float) -> Row:
     good = [timeline for run in runs for timeline in run.good]
-    met = [float(OBJECTIVES.met(timeline)) for run in runs for timeline in run.timelines]
     row: Row = {"share_of_capacity": share, "offered_per_second": rate, **_counts(runs)}
-    row |= _interval("within_objectives", met)
+    row |= _columns("within_objectives", within_objectives(runs))
     row |= _interval("ttft_ms", [t.ttft * 1000 for t in good])
     row["ttft_p99_ms"] = milliseconds(percentile([t.ttft for t in good], 99))
     row |= _interval("tpot_ms", [t.tpot * 1000 for t in good if t.tpot is not None])
@@ -252,5 +259,8 @@ def _interval(name: str, values: Sequence[float]) -> Row:
     """Return the columns `name`, a mean, and `name` with `MARGIN`, half the width of its 95 % confidence interval."""
     if not values:
         return {name: None, name + MARGIN: None}
-    found = Interval.of(values)
+    return _columns(name, Interval.of(values))
+
+
+def _columns(name: str, found: Interval) -> Row:
     return {name: found.mean, name + MARGIN: found.margin}

@@ -50,7 +50,7 @@ def test_a_round_gives_rows_for_every_table() -> None:
         rows = paper._rows(table, "fast", found, DRY_RUN)
         assert rows
         assert {row["setting"] for row in rows} == {"fast"}
-    assert [clients for _, clients in running.loads] == [4, 1, 2, 2, 2, 0, 0, 0, 0]
+    assert [clients for _, clients in running.loads] == [4, 1, 2, 1, 2, 1, 2, 0, 0, 0, 0]
     assert all(count >= DRY_RUN.requests_each * clients for count, clients in running.loads[1:])
 
 

@@ -80,9 +80,15 @@ def test_the_knee_is_the_highest_rate_below_the_first_that_fails() -> None:
     assert [row["knee"] for row in rows] == ["", "knee", "", ""]
 
 
-def test_there_is_no_knee_if_the_lowest_rate_fails() -> None:
-    rows = paper_tables.rate_rows({0.5: offered(9), 0.8: offered(0)}, capacity=10.0)
+@pytest.mark.parametrize("late", [(9, 0), (0, 1)])
+def test_there_is_no_knee_if_the_lowest_rate_fails_or_none_does(late: tuple[int, int]) -> None:
+    rows = paper_tables.rate_rows({0.5: offered(late[0]), 0.8: offered(late[1])}, capacity=10.0)
     assert [row["knee"] for row in rows] == ["", ""]
+
+
+def test_a_share_of_all_requests_has_a_margin_too() -> None:
+    found = paper_tables.within_objectives(offered(0))
+    assert (found.mean, found.margin) == (1.0, pytest.approx(0.278, abs=1e-3))  # Wilson's lower bound of ten of ten
 
 
 def test_a_rate_at_which_all_are_refused_has_no_latency() -> None:
