@@ -88,7 +88,10 @@ DRY_RUN = Scale(
 
 @dataclass
 class Prompts:
-    """Makes the workloads' requests; `seed` increases with every list, so that no prompt is sent twice."""
+    """Makes the workloads' requests for one setting.
+
+    `seed` increases with every list, so that no prompt is sent twice; every setting gets the same lists.
+    """
 
     words: list[list[int]]
     seed: int = 0
@@ -187,21 +190,24 @@ def result_name(table: str, speculation: str) -> str:
 def measure(model: Path, scale: Scale, speculation: str, tables: Sequence[str]) -> dict[str, list[Row]]:
     """Measure some `tables` by both settings, in turns; return the result rows by table."""
     variables = {name: own | _speculation(speculation) for name, own in SETTINGS.items()}
-    prompts = Prompts(workloads.read_words(read_text_files(model).tokenizer.encode))
+    own_words = workloads.read_words(read_text_files(model).tokenizer.encode)
+    prompts = {name: Prompts(own_words) for name in SETTINGS}
     found = {name: Measured() for name in SETTINGS}
     for _ in range(scale.starts):
         for name in SETTINGS:
-            with _platform(model, variables[name], found[name].starts, prompts):
+            with _platform(model, variables[name], found[name].starts, prompts[name]):
                 pass
     for number in range(scale.rounds):
         for name in SETTINGS if number % 2 == 0 else reversed(SETTINGS):
-            with _platform(model, variables[name], found[name].starts, prompts) as platform:
-                _round(platform, prompts, scale, tables, found[name])
+            with _platform(model, variables[name], found[name].starts, prompts[name]) as platform:
+                _round(platform, prompts[name], scale, tables, found[name])
             console.print(f"round {number + 1} of {scale.rounds}: {name} done")
     rows: dict[str, list[Row]] = {}
     for table in tables:
         if table == "kv-waste":
-            rows[table] = [row for name in SETTINGS for row in _kv_waste(name, model, speculation, scale, prompts)]
+            rows[table] = [
+                row for name in SETTINGS for row in _kv_waste(name, model, speculation, scale, prompts[name])
+            ]
         else:
             rows[table] = [row for name in SETTINGS for row in _rows(table, name, found[name], scale)]
     return rows

@@ -14,8 +14,8 @@ _TABLES = {
     "batch": (
         "Speed by batch",
         "Table II of the founding paper: the same requests, three at least by each client. The requests of all clients"
-        " run as one batch; a tenant gets at most 56 of a worker's 64 slots. Tokens/s: while every client is served; whole:"
-        " from the first request to the last token. Queue and work: means of all requests; work is from a job's"
+        " run as one batch; a tenant gets at most 56 of a worker's 64 slots. Tokens/s: while every client is served;"
+        " whole: from the first request to the last token. Queue and work: means of all requests; work is from a job's"
         " delivery to a worker to its end, in the worker's metrics, queue the rest of the time to the last token."
         " Drafts: share of the tokens that speculation guessed.",
     ),
@@ -46,7 +46,7 @@ _TABLES = {
 }
 _MARGINS = (
     "±: 95 % confidence interval of a mean; of tokens/s by batch means, in windows of the load, else over requests or"
-    " starts. Sampled at temperature 1."
+    " starts. Sampled at temperature 1; both settings get the same prompts."
 )
 PAPER_SECTIONS = {
     f"paper-{table}{end}": (
