@@ -108,7 +108,7 @@ bench: setup-dev ## Measure the engine and the platform (ten minutes), and write
 
 bench-paper: setup-dev ## Measure the founding paper's tables (half an hour), and write docs/performance.md
 	$(BIN)/python -m benchmarks.paper
-	$(BIN)/python -m benchmarks.paper --speculation off --table lengths --table batch
+	$(BIN)/python -m benchmarks.paper --speculation off --table lengths --table batch --starts 0
 	$(BIN)/python -m benchmarks.document
 
 bench-routing: setup-dev ## Score the ways of choosing tools and of rewriting follow-ups (four minutes), and write docs/performance.md

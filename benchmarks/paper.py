@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from types import FrameType
 
@@ -31,7 +32,7 @@ from rich.console import Console
 from benchmarks import client, engine_driver, paper_tables, workloads
 from benchmarks.client import Endpoint
 from benchmarks.engine import add_engine_arguments, engine_under_test
-from benchmarks.measures import Timeline, throughput
+from benchmarks.measures import Timeline
 from benchmarks.paper_tables import Run, StartUp, WorkerTotals
 from benchmarks.report import print_result, print_rows
 from benchmarks.results import RESULTS, Row, Value, make_result, write
@@ -263,9 +264,9 @@ def _closed_loops(scale: Scale, tables: Sequence[str]) -> tuple[int, ...]:
 
 
 def _requests_per_second(run: Run) -> float:
-    """Return the requests/s of a closed loop, from its tokens/s; 0 if no request was answered."""
+    """Return the requests/s of a closed loop while every client is served; 0 if no request was answered."""
     tokens = sum(timeline.output_tokens for timeline in run.good)
-    return throughput(run.timelines) * len(run.good) / tokens if tokens else 0.0
+    return fmean(paper_tables.window_rates(run)) * len(run.good) / tokens if tokens else 0.0
 
 
 def _rows(table: str, setting: str, found: Measured, scale: Scale) -> list[Row]:

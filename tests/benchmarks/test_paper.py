@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -16,10 +17,11 @@ from benchmarks.workloads import Request
 WORDS = [[100 + number] for number in range(2000)]
 
 
+@dataclass(frozen=True)
 class InstantPlatform(Platform):
-    """Answers every request in a second, and notes the loads."""
+    """Answers every request in a second, and notes the requests and clients of each load."""
 
-    loads: list[tuple[int, int]]
+    loads: list[tuple[int, int]] = field(default_factory=list)
 
     def closed_loop(self, requests: Sequence[Request], clients: int) -> Run:
         self.loads.append((len(requests), clients))
@@ -38,9 +40,7 @@ class InstantPlatform(Platform):
 
 
 def platform() -> InstantPlatform:
-    found = InstantPlatform(Endpoint("http://test/v1", "key", "model"), "http://test/metrics")
-    object.__setattr__(found, "loads", [])
-    return found
+    return InstantPlatform(Endpoint("http://test/v1", "key", "model"), "http://test/metrics")
 
 
 def test_a_round_gives_rows_for_every_table() -> None:
@@ -75,3 +75,11 @@ def test_settings_in_the_environment_are_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("HEADRACE_SPECULATION", "off")
     with pytest.raises(SystemExit, match="unset HEADRACE_SPECULATION"):
         paper.main(["--dry-run"])
+
+
+def test_the_rates_of_the_open_loop_are_shares_of_the_best_closed_loop() -> None:
+    running, found = platform(), Measured()
+    paper._round(running, Prompts(WORDS), replace(DRY_RUN, open_seconds=40.0), ["open"], found)
+    assert found.capacity == pytest.approx(1.0, rel=0.5)  # one request a second
+    offered = [count for count, clients in running.loads if not clients]
+    assert offered == [round(share * found.capacity * 40) for share in paper.SHARES]
