@@ -161,8 +161,8 @@ class WorkerSettings(BaseSettings):
     dtype: DType = Field(default="auto", description="Number format of weights that are not quantised")
     quantization: Quantization = Field(
         default="auto",
-        description="Weight quantisation on the CPU: none, int8, int4 (that of a Q4_0, Q4_1 or Q4_K GGUF), or auto:"
-        " that of the GGUF",
+        description="Weight quantisation on the CPU: none, int8, int4 (of weights that are int4 in the model's files),"
+        " or auto: that of the files",
     )
     activation_bits: ActivationBits = Field(
         default=16,

@@ -16,7 +16,15 @@ from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.rotary import rotary_from_config
 from inference_worker.engine.models.families import FAMILIES, eos_token_ids
 from inference_worker.engine.weights.gguf_file import GGUFFile
-from inference_worker.engine.weights.weights import BaseModel, Checkpoint, SafetensorsFolder, check, load
+from inference_worker.engine.weights.quantised_folder import QuantisedFolder
+from inference_worker.engine.weights.weights import (
+    BaseModel,
+    Checkpoint,
+    SafetensorsFolder,
+    check,
+    load,
+    parameters_by_name,
+)
 from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.model_files.model_source import ModelSource, read_json_object
 
@@ -32,15 +40,29 @@ def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) ->
     """
     if source.kind == "gguf":
         return _load_gguf(source.path, dtype, device)
-    config = read_config(source.path)
+    config = read_config(source.path, quantised=True)
+    checkpoint = open_folder(source.path)
     if config.model_type not in FAMILIES:
         # Imported here because it takes a second.
         from inference_worker.engine.models import transformers_backend  # noqa: PLC0415
 
+        if isinstance(checkpoint, QuantisedFolder):
+            return transformers_backend.load_tensors(checkpoint, config, dtype, device)
         return transformers_backend.load(source.path, config, dtype, device)
     model = _build(config, dtype)
-    _fill(model, SafetensorsFolder(source.path), device)
+    _fill(model, checkpoint, device)
     return model
+
+
+def open_folder(folder: Path) -> SafetensorsFolder | QuantisedFolder:
+    """Return the checkpoint in a folder of safetensors, which are quantised if its `config.json` says so.
+
+    Raises:
+        UnsupportedModel: they are quantised in a way that the engine can't load; the message names the field.
+        BadWeights: a file is damaged or missing.
+    """
+    quantisation = (read_json_object(folder / "config.json") or {}).get("quantization_config")
+    return SafetensorsFolder(folder) if quantisation is None else QuantisedFolder(folder, quantisation)
 
 
 def load_base_model(folder: Path, dtype: torch.dtype, device: torch.device) -> Decoder:
@@ -50,20 +72,22 @@ def load_base_model(folder: Path, dtype: torch.dtype, device: torch.device) -> D
         UnsupportedModel: the family is not one of our own.
         BadWeights: a file is damaged, incomplete or hostile.
     """
-    config = read_config(folder)
+    config = read_config(folder, quantised=True)
     if config.model_type not in FAMILIES:
         raise UnsupportedModel(f"{config.model_type} is not served without its output head")
     config.tie_word_embeddings = True  # then the decoder has no head of its own
     model = _build(config, dtype)
-    _fill(model, BaseModel(SafetensorsFolder(folder)), device)
+    _fill(model, BaseModel(open_folder(folder)), device)
     return model
 
 
-def read_config(folder: Path) -> PreTrainedConfig:
+def read_config(folder: Path, *, quantised: bool = False) -> PreTrainedConfig:
     """Read the model configuration in `folder`: `config.json`, with the end-of-text ids of `generation_config.json`.
 
+    `quantised`: whether the weights may be quantised; the configuration returned does not say so.
+
     Raises:
-        UnsupportedModel: the family is unknown or needs its repository's code, or the weights are quantised.
+        UnsupportedModel: the family is unknown or needs its repository's code, or the weights must not be quantised.
         BadWeights: the file can't be read.
     """
     _check_depth(folder / "config.json")
@@ -74,7 +98,9 @@ def read_config(folder: Path) -> PreTrainedConfig:
     except (OSError, TypeError, AttributeError, ArithmeticError, StrictDataclassError) as error:
         raise BadWeights(f"can't read {folder / 'config.json'}: {_one_line(error)}") from error
     if getattr(config, "quantization_config", None) is not None:
-        raise UnsupportedModel("weights quantised for another engine: use the original or a GGUF")
+        if not quantised:
+            raise UnsupportedModel(f"quantization_config: a {config.model_type} of this kind is served unquantised")
+        del config.quantization_config
     config.eos_token_id = list(eos_token_ids(config, _generation_config(folder)))
     return config
 
@@ -119,6 +145,8 @@ def _build(config: PreTrainedConfig, dtype: torch.dtype) -> Decoder:
 
 
 def _fill(model: Decoder, checkpoint: Checkpoint, device: torch.device) -> None:
+    if isinstance(checkpoint, QuantisedFolder):
+        checkpoint.leave_out_zero_biases(parameters_by_name(model))
     check(model, checkpoint, tied_embeddings=model.tied_embeddings)
     model.allocate(device)
     load(model, checkpoint)

@@ -14,10 +14,11 @@ import torch
 from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder, check_supported
+from inference_worker.engine.loading.model_loader import open_folder
 from inference_worker.engine.native.library import Kernels
 from inference_worker.engine.native.packing import Int4Values, Int8Values, Values
 from inference_worker.engine.weights.gguf_file import GGUFFile
-from inference_worker.engine.weights.weights import parameters_by_name
+from inference_worker.engine.weights.weights import SafetensorsFolder, parameters_by_name
 from inference_worker.errors import NativeUnavailable, UnsupportedModel
 from inference_worker.model_files.model_source import ModelSource
 from inference_worker.settings import EngineSettings
@@ -60,15 +61,16 @@ def _native(model: CausalLM, settings: EngineSettings) -> tuple[Decoder, Kernels
 
 
 def _quantised(model: Decoder, source: ModelSource, wanted: str) -> tuple[str, Mapping[str, Values]]:
-    """Return the quantisation scheme in force and the weights; a GGUF's quantised weights are kept as they are."""
+    """Return the quantisation scheme in force and the weights; quantised weights in the model's files are kept."""
     if wanted == "none":
         return "none", {}
-    own = dict(GGUFFile(source.path).quantised_values()) if source.kind == "gguf" else {}
+    checkpoint = GGUFFile(source.path) if source.kind == "gguf" else open_folder(source.path)
+    own = {} if isinstance(checkpoint, SafetensorsFolder) else dict(checkpoint.quantised_values())
     kinds = {type(values) for values in own.values()}
     if wanted == "auto":
         wanted = "int4" if Int4Values in kinds else "int8" if Int8Values in kinds else "none"
     if wanted == "int4" and Int4Values not in kinds:
-        raise UnsupportedModel("quantization int4 keeps the weights of a GGUF in Q4_0, Q4_1 or Q4_K; this is none")
+        raise UnsupportedModel("quantization int4 keeps int4 weights of the model's files; these have none")
     if wanted == "none":
         return wanted, {}
     matrices = {name: weight for name, weight in parameters_by_name(model).items() if weight.ndim == 2}

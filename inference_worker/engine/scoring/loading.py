@@ -58,7 +58,7 @@ def load_reward_model(
         weight = (model.model.embed_tokens if model.tied_embeddings else model.lm_head).weight
         return model, _label_head(weight, *_labels(folder, len(weight))).to(device)
     checkpoint = SafetensorsFolder(folder)
-    layers = _head(head, checkpoint.shapes(), int(read_config(folder).hidden_size))
+    layers = _head(head, checkpoint.shapes(), int(read_config(folder, quantised=True).hidden_size))
     _fill(layers, head, checkpoint)
     return load_base_model(folder, dtype, device), layers.to(device)
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from inference_worker.engine.native.packing import GROUP, Int4Values, Int8Values, concatenate
-from inference_worker.errors import BadWeights
+from inference_worker.engine.weights.grouped_weight import check_finite
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -77,9 +77,7 @@ def unpack(raw: Bytes, kind: int, rows: int) -> Int4Values | Int8Values:
     with np.errstate(invalid="ignore", over="ignore"):
         parts = [_unpack_rows(raw[at : at + step], Kind(kind), row_bytes) for at in range(0, raw.size, step)]
     values = cast(Int4Values | Int8Values, concatenate(parts))
-    for name, column in vars(values).items():
-        if name != "codes" and not torch.isfinite(column.half()).all():
-            raise BadWeights(f"{name} of {Kind(kind).name} blocks are not finite as float16")
+    check_finite(values)
     return values
 
 

@@ -8,8 +8,8 @@ has the `Checkpoint` of GGUF files.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -56,6 +56,16 @@ class SafetensorsFolder:
             with _open_shard(shard) as file:
                 found.update((name, tuple(file.get_slice(name).get_shape())) for name in file.keys())  # noqa: SIM118
         return found
+
+    @contextmanager
+    def reader(self) -> Iterator[Callable[[str], Tensor]]:
+        """Open all shards, and yield a function that returns a tensor by name, on the CPU."""
+        with ExitStack() as stack:
+            files = {}
+            for shard in self.shards:
+                file = stack.enter_context(_open_shard(shard))
+                files.update(dict.fromkeys(file.keys(), file))
+            yield lambda name: files[name].get_tensor(name)
 
     def tensors(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
         """Yield the folder's tensors whose names begin with `prefix`, with their names, one at a time, on the CPU."""

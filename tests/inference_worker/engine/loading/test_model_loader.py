@@ -135,7 +135,6 @@ def test_a_shard_that_links_out_of_the_folder(llama: Path, tmp_path_factory: pyt
     ("changes", "error"),
     [
         ({"model_type": "no_such_family"}, UnsupportedModel),
-        ({"quantization_config": {"quant_method": "awq", "bits": 4}}, UnsupportedModel),
         ({"num_key_value_heads": 3}, UnsupportedModel),
         ({"hidden_act": "nonsense"}, UnsupportedModel),
         ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}, UnsupportedModel),
