@@ -16,8 +16,6 @@ from benchmarks.engine_tables import FULL, QUICK, TABLES, Bench
 from benchmarks.report import print_result
 from benchmarks.results import RESULTS, Value, make_result, write
 from inference_worker.engine.engine import Engine
-from inference_worker.engine.execution.fault_isolation import IsolatingRunner
-from inference_worker.engine.execution.model_runner import ModelRunner
 from inference_worker.settings import EngineSettings, default_batched_tokens
 from infra.home import environment
 from infra.home.settings import LauncherSettings
@@ -82,17 +80,6 @@ def engine_under_test(arguments: argparse.Namespace, max_num_seqs: int) -> Engin
     options = {name: getattr(arguments, name) for name in names if name in arguments}
     options["max_num_batched_tokens"] = arguments.max_num_batched_tokens or default_batched_tokens(arguments.device)
     return EngineUnderTest(EngineSettings(**options, max_num_seqs=max_num_seqs))
-
-
-def model_runner(engine: Engine) -> ModelRunner:
-    """Return the model runner inside a generation engine, so that a benchmark can call it directly.
-
-    Raises:
-        TypeError: the engine was not built from settings.
-    """
-    if not isinstance(engine.runner, IsolatingRunner):
-        raise TypeError("the engine was not built from settings")
-    return engine.runner.runner
 
 
 def main(words: Sequence[str] | None = None) -> None:

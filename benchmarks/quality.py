@@ -2,7 +2,8 @@
 
 For each variant of the default model: perplexity of a fixed text, with few rows per step (as in decoding) and many (as
 in prefill); how often its best token equals that of float32 on the same text; and the length of the common prefix of
-its greedy answers to 50 prompts with those of float32. The text is `data/passage.txt`, the prompts are pieces of it.
+its greedy answers to 50 prompts with those of float32. The text is that of `headrace quantize`,
+and the prompts are pieces of it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import torch
 from benchmarks.engine_driver import run_batch
 from benchmarks.report import print_rows
 from benchmarks.results import ROOT, Row, make_result, write
-from benchmarks.teacher_forcing import Prediction, passage, predict, windows
 from benchmarks.workloads import Request
 from inference_worker.engine.engine import Engine
+from inference_worker.engine.quantising.teacher_forcing import PASSAGE, Prediction, predict, windows
 from inference_worker.settings import EngineSettings
+from inference_worker.tokenizer.tokenizer_files import read_text_files
 
 FEW_ROWS, MANY_ROWS = 8, 256
 PROMPTS, PROMPT_TOKENS, NEW_TOKENS = 50, 32, 64
@@ -83,6 +85,11 @@ def main() -> None:
     }
     rows = [row(name, one, seen["float32"]) for name, one in seen.items()]
     print(write(make_result("quality", settings, rows)))
+
+
+def passage(model: Path) -> list[int]:
+    """Return the benchmark's text as token ids in the vocabulary of the GGUF file `model`."""
+    return read_text_files(model).tokenizer.encode(PASSAGE.read_text())
 
 
 def build(model: Path, variant: Variant) -> Engine:

@@ -22,6 +22,7 @@ from infra.cli import (
     money_cli,
     people_cli,
     process_cli,
+    quantize_cli,
 )
 from infra.cli.process_options import Aliases, Device, Model, Port
 from infra.cli.store_command import console, print_table
@@ -171,6 +172,7 @@ def restart(name: Name) -> None:
 
 
 process_cli.register(app)
+quantize_cli.register(app)
 money_cli.register(app)
 installation_cli.register(app)
 keys_cli.register(app)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.quality import FEW_ROWS, MANY_ROWS, VARIANTS, build
-from benchmarks.teacher_forcing import WINDOWS, Prediction, passage, predict, windows
+from benchmarks.quality import FEW_ROWS, MANY_ROWS, VARIANTS, build, passage
 from inference_worker.engine.engine import Engine
+from inference_worker.engine.quantising.teacher_forcing import WINDOWS, Prediction, predict, windows
 
 TOKENS = 25
 """Of each window: 192 predictions in all."""

@@ -12,9 +12,10 @@ import gc
 import sys
 
 from benchmarks import engine_driver
-from benchmarks.engine import add_engine_arguments, engine_under_test, model_runner
+from benchmarks.engine import add_engine_arguments, engine_under_test
 from benchmarks.peers.runners.protocol import serve
 from benchmarks.workloads import Request
+from inference_worker.engine.quantising.teacher_forcing import model_runner
 from runtime import logging
 
 parser = argparse.ArgumentParser()

@@ -73,6 +73,20 @@ def load(folder: Path, config: PreTrainedConfig, dtype: torch.dtype, device: tor
     return _verified(model, config, device)
 
 
+def described_model(config: PreTrainedConfig) -> nn.Module:
+    """Return the causal language model of `config` by `transformers` on the meta device, without memory for weights.
+
+    Raises:
+        BadWeights: there is no such model.
+    """
+    try:
+        with torch.device("meta"):
+            model: nn.Module = AutoModelForCausalLM.from_config(config)
+    except (ValueError, KeyError, TypeError, RuntimeError, ArithmeticError) as error:
+        raise BadWeights(f"no model of {config.model_type} has this configuration: {error}") from error
+    return model
+
+
 def load_tensors(
     checkpoint: Checkpoint, config: PreTrainedConfig, dtype: torch.dtype, device: torch.device
 ) -> TransformersModel:
@@ -84,12 +98,7 @@ def load_tensors(
         UnsupportedModel: it computes something else on paged attention.
         BadWeights: the checkpoint is damaged or incomplete.
     """
-    try:
-        with torch.device("meta"):
-            described = AutoModelForCausalLM.from_config(config)
-    except (ValueError, KeyError, TypeError, RuntimeError, ArithmeticError) as error:
-        raise BadWeights(f"no model of {config.model_type} has this configuration: {error}") from error
-    check(described, checkpoint, tied_embeddings=config.tie_word_embeddings)
+    check(described_model(config), checkpoint, tied_embeddings=config.tie_word_embeddings)
     AttentionInterface.register(ATTENTION, paged_attention)
     tensors = {name: tensor.to(dtype) for name, tensor in checkpoint.tensors()}
     return _verified(causal_lm_of(tensors, config, dtype, attn_implementation=ATTENTION), config, device)

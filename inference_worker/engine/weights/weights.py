@@ -24,7 +24,8 @@ Shape = tuple[int, ...]
 
 IGNORED = ("rotary_emb.inv_freq", "attention.masked_bias", "attention.bias")
 """Name suffixes of tensors that old checkpoints contain but that are not needed."""
-_INDEX = "model.safetensors.index.json"
+INDEX = "model.safetensors.index.json"
+"""Name of the file that names the shard of each tensor, in a folder with several."""
 
 
 class Checkpoint(Protocol):
@@ -153,13 +154,13 @@ def _is_ignored(name: str, tied_embeddings: bool) -> bool:
 
 
 def _shards(folder: Path) -> list[Path]:
-    if not (folder / _INDEX).exists():
+    if not (folder / INDEX).exists():
         return [file_inside(folder, path.name) for path in sorted(folder.glob("*.safetensors"))]
     try:
-        names = set(json.loads(file_inside(folder, _INDEX).read_bytes())["weight_map"].values())
+        names = set(json.loads(file_inside(folder, INDEX).read_bytes())["weight_map"].values())
         shards = [file_inside(folder, str(name)) for name in sorted(names)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadWeights(f"{folder / _INDEX} is not an index of shards: {error}") from error
+        raise BadWeights(f"{folder / INDEX} is not an index of shards: {error}") from error
     for shard in shards:
         if not shard.is_file():
             raise BadWeights(f"shard {shard.name} is missing in {folder}")

@@ -15,7 +15,7 @@ from infra.cli.main import app
 from runtime.lifecycle import EXIT_CANNOT_START
 
 LAUNCHED = ["serve", "up", "ps", "stop", "start", "restart", "gateway", "worker", "billing"]
-COMMANDS = [*LAUNCHED, "key", "keys", "prices", "control-secret"]
+COMMANDS = [*LAUNCHED, "quantize", "key", "keys", "prices", "control-secret"]
 
 
 def headrace(*arguments: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -16,20 +16,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmarks.engine import model_runner
-from benchmarks.results import ROOT
 from inference_worker.engine.attention_backend import StepAttention
 from inference_worker.engine.batch import ScheduledSequence
 from inference_worker.engine.engine import Engine
+from inference_worker.engine.execution.fault_isolation import IsolatingRunner
 from inference_worker.engine.execution.model_runner import ModelRunner
 from inference_worker.engine.execution.step_inputs import build_inputs
 from inference_worker.engine.sequence import Sequence
-from inference_worker.model_files.gguf_metadata import read_tokenizer
-from inference_worker.tokenizer.tokenizer import Tokenizer
-from inference_worker.tokenizer.tokenizer_gguf import tokenizer_definition
 from router.messages import SamplingParams
 
-PASSAGE = ROOT / "benchmarks" / "data" / "passage.txt"
+PASSAGE = Path(__file__).with_name("passage.txt")
 """1,550 words of our own: a tale, a recipe, code, a letter, sums. Changing it makes older results incomparable."""
 WINDOWS = 8
 """Number of windows of the text that are computed together, and so the least number of rows per step."""
@@ -52,9 +48,15 @@ class Prediction:
         return float((self.choices == other.choices).mean())
 
 
-def passage(model_file: Path) -> list[int]:
-    """Return the benchmark's text, `data/passage.txt`, as token ids in the vocabulary of the GGUF file `model_file`."""
-    return Tokenizer(tokenizer_definition(read_tokenizer(model_file))).encode(PASSAGE.read_text())
+def model_runner(engine: Engine) -> ModelRunner:
+    """Return the model runner inside a generation engine, to call it directly.
+
+    Raises:
+        TypeError: the engine was not built from settings.
+    """
+    if not isinstance(engine.runner, IsolatingRunner):
+        raise TypeError("the engine was not built from settings")
+    return engine.runner.runner
 
 
 def windows(ids: list[int], length: int | None = None) -> list[list[int]]:
