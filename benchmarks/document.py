@@ -130,6 +130,16 @@ SECTIONS = {
         " beside the batch, each with a prompt of its own. Everything, broker and client too, shares the machine's"
         " cores.",
     ),
+    "draft-model": (
+        "Speculation with a draft model",
+        "The model's own first layers as the draft model, with untrained exits, on answers to the beginnings of"
+        " documents; no other table has drafts of a draft model. Right: share of the"
+        " answers' tokens that prompt lookup predicts (how far the text repeats itself), that the draft model ranks"
+        " first, and that would have to be right for one draft to take as long as it saves, by the times of a decode"
+        " step of one sequence, of two (one with a draft), and of the draft model. Tokens per second without and with"
+        " the draft model, in turns, one answer at a time, without prompt lookup: a sequence stops drafting after a few"
+        " wrong drafts.",
+    ),
     "quality": ("Quality", "The loss of quality by quantisation."),
     "structured-output": (
         "Structured output",
