@@ -16,7 +16,7 @@ from benchmarks.engine_tables import FULL, QUICK, TABLES, Bench
 from benchmarks.report import print_result
 from benchmarks.results import RESULTS, Value, make_result, write
 from inference_worker.engine.engine import Engine
-from inference_worker.settings import EngineSettings, default_batched_tokens
+from inference_worker.settings import EngineSettings, default_batched_tokens, parse_choice
 from infra.home import environment
 from infra.home.settings import LauncherSettings
 from runtime import logging
@@ -63,7 +63,7 @@ def add_engine_arguments(parser: argparse.ArgumentParser, *, speculation: str = 
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--quantization", default="auto")
-    parser.add_argument("--activation-bits", type=int, default=16)
+    parser.add_argument("--activation-bits", type=parse_choice, default="auto")
     parser.add_argument("--kv-cache-dtype", default="auto")
     parser.add_argument("--speculation", default=speculation)
     parser.add_argument("--threads", type=int, help="engine threads; default: torch's choice")

@@ -21,7 +21,7 @@ from benchmarks.results import ROOT, Row, make_result, write
 from benchmarks.workloads import Request
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.quantising.teacher_forcing import PASSAGE, Prediction, predict, windows
-from inference_worker.settings import EngineSettings
+from inference_worker.settings import ActivationBits, EngineSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 
 FEW_ROWS, MANY_ROWS = 8, 256
@@ -35,7 +35,7 @@ class Variant:
     name: str
     dtype: str
     quantization: str
-    activation_bits: int = 16
+    activation_bits: ActivationBits = "auto"
 
 
 VARIANTS = (
@@ -43,6 +43,7 @@ VARIANTS = (
     Variant("bfloat16", "bfloat16", "none"),
     Variant("int8", "auto", "int8"),
     Variant("int4", "auto", "int4"),
+    Variant("int4, 16-bit activations", "auto", "int4", activation_bits=16),
     Variant("int4, 8-bit activations", "auto", "int4", activation_bits=8),
 )
 """The variants, compared with the first: the GGUF's own weights, dequantised."""
@@ -136,6 +137,7 @@ def row(name: str, seen: Observation, reference: Observation) -> Row:
         "few_rows_over_float32": seen.few.perplexity / reference.few.perplexity,
         "many_rows_over_float32": seen.many.perplexity / reference.many.perplexity,
         "same_best_token": seen.few.agreement(reference.few),
+        "same_best_token_many_rows": seen.many.agreement(reference.many),
         "greedy_prefix_mean": float(np.mean(prefixes)),
         "greedy_prefix_median": float(np.median(prefixes)),
         "greedy_all_equal": float(np.mean([prefix == NEW_TOKENS for prefix in prefixes])),

@@ -23,6 +23,7 @@ from benchmarks.peers.llama_cpp import LlamaCpp
 from benchmarks.peers.peer import PeerWorkspace
 from benchmarks.peers.vllm import Vllm
 from benchmarks.results import ROOT
+from inference_worker.settings import ActivationBits
 from infra.home import environment
 from infra.home.home import Home
 from infra.home.process_records import ProcessRecords
@@ -42,7 +43,9 @@ class ServerFailed(Exception):
 
 
 @contextmanager
-def headrace(workspace: PeerWorkspace, *, speculation: str = "auto", activation_bits: int = 16) -> Iterator[Endpoint]:
+def headrace(
+    workspace: PeerWorkspace, *, speculation: str = "auto", activation_bits: ActivationBits = "auto"
+) -> Iterator[Endpoint]:
     """Run `headrace up` with one worker in a temporary home while the context lasts; yield the endpoint of its API."""
     variables = {
         "HEADRACE_SPECULATION": speculation,

@@ -25,6 +25,17 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])(i?)B?|B)?\s*", re.IGNORECA
 _POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
 
 
+def parse_choice(value: object) -> object:
+    """Convert a numeric setting given as a string of digits, such as `ActivationBits`, to an integer.
+
+    Other values pass through; pydantic then validates them.
+    """
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+ActivationBits = Annotated[Literal["auto", 16, 8], BeforeValidator(parse_choice)]
+
+
 @dataclass(frozen=True)
 class EngineSettings:
     """Settings of the engine process. Plain values, because they are pickled for a spawned child."""
@@ -36,8 +47,9 @@ class EngineSettings:
     """Number format of unquantised weights; "auto": bfloat16 on CUDA and CPUs with AVX512-BF16 or AMX, else float32."""
     quantization: str = "none"
     """Quantisation of the weights: none, int8, int4, or "auto": that of the GGUF, else none."""
-    activation_bits: int = 16
-    """Bits of the activations multiplied with int4 weights: 16, or 8 as in llama.cpp."""
+    activation_bits: ActivationBits = "auto"
+    """Bits of the activations multiplied with int4 weights: 16, 8 as in llama.cpp, or "auto": 8, but 16 for the largest
+    of each group of 32 inputs."""
     kv_cache_dtype: str = "auto"
     """"auto": the weights' format; with quantised weights float16, with 8-bit activations int8."""
     max_model_len: int | None = None
@@ -96,15 +108,6 @@ def parse_size(value: object) -> object:
     return int(float(number) * factor)
 
 
-def parse_choice(value: object) -> object:
-    """Convert a numeric setting given as a string of digits, such as `ActivationBits`, to an integer.
-
-    Other values pass through; pydantic then validates them.
-    """
-    return int(value) if isinstance(value, str) and value.isdecimal() else value
-
-
-ActivationBits = Annotated[Literal[16, 8], BeforeValidator(parse_choice)]
 Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
 _IMAGE_SIZE = re.compile(r"[1-9]\d{1,3}x[1-9]\d{1,3}")
 
@@ -165,9 +168,10 @@ class WorkerSettings(BaseSettings):
         " or auto: that of the files",
     )
     activation_bits: ActivationBits = Field(
-        default=16,
-        description="Bits of the activations multiplied with int4 weights (on AVX-512 also int8): 16 gives the answers"
-        " of the float32 model, 8 is faster for many sequences",
+        default="auto",
+        description="Bits of the activations multiplied with int4 weights (on AVX-512 also int8): 16, 8, or auto: 16"
+        " for the largest of each group of 32 inputs, 8 for the others; 16 gives the answers of the float32 model, 8 is"
+        " the fastest",
     )
     kv_cache_dtype: CacheDType = Field(
         default="auto",

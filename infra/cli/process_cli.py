@@ -112,7 +112,7 @@ def worker(
         str | None, typer.Option(help="none, int8, int4 or auto (auto).", show_default=False)
     ] = None,
     activation_bits: Annotated[
-        int | None, typer.Option(help="16, or 8: faster with quantised weights.", show_default=False)
+        str | None, typer.Option(help="auto, 16, or 8: the fastest with quantised weights (auto).", show_default=False)
     ] = None,
     kv_cache_dtype: Annotated[
         str | None, typer.Option(help="auto, float32, bfloat16, float16 or int8 (auto).", show_default=False)

@@ -55,11 +55,12 @@ def test_every_field_is_described() -> None:
 
 
 def test_activation_bits_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert WorkerSettings(model="m").engine().activation_bits == "auto"
     monkeypatch.setenv("HEADRACE_ACTIVATION_BITS", "8")
     assert WorkerSettings(model="m").engine().activation_bits == 8
     for wrong in ("12", "eight"):
         monkeypatch.setenv("HEADRACE_ACTIVATION_BITS", wrong)
-        with pytest.raises(ValidationError, match="Input should be 16 or 8"):
+        with pytest.raises(ValidationError, match="Input should be 'auto', 16 or 8"):
             WorkerSettings(model="m")
 
 

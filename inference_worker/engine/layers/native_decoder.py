@@ -41,6 +41,7 @@ from inference_worker.engine.native.packing import (
 from inference_worker.engine.native.step_interrupt import StepInterrupt
 from inference_worker.engine.native.weight_arena import WeightArena
 from inference_worker.errors import NativeUnavailable
+from inference_worker.settings import ActivationBits
 
 
 def check_supported(config: DecoderConfig) -> None:
@@ -66,22 +67,29 @@ def check_supported(config: DecoderConfig) -> None:
 class NativeDecoder:
     """A `CausalLM` (`causal_lm.py`) on the compiled CPU kernels; copies the weights of a loaded `Decoder`, packed."""
 
-    def __init__(self, model: Decoder, values: Mapping[str, Values], kernels: Kernels, *, row_bits: int = 16) -> None:
+    def __init__(
+        self,
+        model: Decoder,
+        values: Mapping[str, Values],
+        kernels: Kernels,
+        *,
+        activation_bits: ActivationBits = "auto",
+    ) -> None:
         """Pack a model's weights.
 
         Args:
             model: the loaded model.
             values: matrices by their Hugging Face names, in place of the model's own.
             kernels: the kernels that compute the model.
-            row_bits: 16 or 8, bits of the activations in products with int4 weights, and with int8 ones where that is
-                faster. With 8, prefill also computes attention in integers (ADR 0042, 0045) and expands int4 weights
-                to bytes (ADR 0044).
+            activation_bits: bits of the activations in products with int4 weights, and with int8 ones where that is
+                faster: 16, 8, or "auto" (ADR 0083). With 8, prefill also computes attention in integers (ADR 0042,
+                0045) and expands int4 weights to bytes (ADR 0044).
         """
         self.shape = model.shape
         self.rotary = model.rotary
         self._kernels = kernels
         self._panel = kernels.panel
-        self._row_bits = row_bits
+        self._activation_bits = activation_bits
         self._config = model.config
         self.step_interrupt = StepInterrupt()
         self._arena = WeightArena()
@@ -130,7 +138,7 @@ class NativeDecoder:
                 HeadsStruct(attention.query_heads, attention.kv_heads, attention.head_size),
                 self._final_norm,
                 (LayerStruct * len(self._layers))(*self._layers),
-                CacheStruct.of(cache, integer=self._row_bits == 8),
+                CacheStruct.of(cache, integer=self._activation_bits == 8),
             )
             self._bound = cache, model
         return self._bound[1]
@@ -168,7 +176,7 @@ class NativeDecoder:
 
     def _pack(self, values: Values, bias: Tensor | None = None) -> PackedWeight:
         narrow = self._kernels.multiplies_bytes or not isinstance(values, Int8Values)
-        packed = pack(values, bias, panel=self._panel, row_bits=self._row_bits if narrow else 16)
+        packed = pack(values, bias, panel=self._panel, activation_bits=self._activation_bits, signed=not narrow)
         return replace(packed, panels=self._arena.store(packed.panels))
 
     def _norm(self, norm: RMSNorm) -> NormStruct:

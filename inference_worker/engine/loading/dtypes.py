@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from inference_worker.errors import ModelError
+from inference_worker.settings import ActivationBits
 
 _NAMED = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -24,7 +25,9 @@ def weight_dtype(name: str, device: torch.device) -> torch.dtype:
     return _NAMED[name]
 
 
-def kv_cache_dtype_for(name: str, dtype: torch.dtype, quantization: str, activation_bits: int) -> torch.dtype:
+def kv_cache_dtype_for(
+    name: str, dtype: torch.dtype, quantization: str, activation_bits: ActivationBits
+) -> torch.dtype:
     """Return the number format of the KV cache that the setting `name` means.
 
     `auto` is `dtype`, the weights' format; for weights with `quantization` it is int8 with 8-bit activations, else

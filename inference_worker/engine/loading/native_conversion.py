@@ -45,7 +45,7 @@ def convert_to_native(model: CausalLM, source: ModelSource, settings: EngineSett
     scheme, values = _quantised(decoder, source, wanted)
     log.info("the model is computed by the compiled kernels", instructions=kernels.instructions)
     torch.set_num_threads(1)  # PyTorch's share is small, and its threads would spin on the kernels' cores
-    return NativeDecoder(decoder, values, kernels, row_bits=settings.activation_bits), scheme
+    return NativeDecoder(decoder, values, kernels, activation_bits=settings.activation_bits), scheme
 
 
 def _native(model: CausalLM, settings: EngineSettings) -> tuple[Decoder, Kernels]:

@@ -36,6 +36,7 @@ class LinearStruct(ctypes.Structure):
         ("outputs", _int64),
         ("panels", _pointer),
         ("bias", _pointer),
+        ("activation_bits", _int64),
     )
 
     @classmethod
@@ -45,7 +46,9 @@ class LinearStruct(ctypes.Structure):
         The caller must keep `weight` alive.
         """
         bias = None if weight.bias is None else weight.bias.data_ptr()
-        return cls(weight.format, weight.inputs, weight.padded_outputs, weight.panels.data_ptr(), bias)
+        sizes = weight.inputs, weight.padded_outputs
+        bits = 0 if weight.activation_bits == "auto" else weight.activation_bits
+        return cls(weight.format, *sizes, weight.panels.data_ptr(), bias, bits)
 
 
 class NormStruct(ctypes.Structure):

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from inference_worker.settings import ActivationBits
+
 GROUP = 32
 """Number of an output's inputs that share a scale."""
 
 FLOATS = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 """Values of `Format` in `src/linear.h` for the floating-point formats."""
-INT8, INT4, INT4_ROWS8, INT8_ROWS8 = 3, 4, 5, 6
+INT8, INT4, UNSIGNED8 = 3, 4, 5
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class PackedWeight:
         panel: number of outputs per panel.
         panels: the packed data; outputs are padded to whole panels.
         bias: [padded outputs] float32, or none.
+        activation_bits: as of `pack`.
     """
 
     format: int
@@ -107,6 +110,7 @@ class PackedWeight:
     panel: int
     panels: Tensor
     bias: Tensor | None = None
+    activation_bits: ActivationBits = "auto"
 
     @property
     def padded_outputs(self) -> int:
@@ -114,22 +118,33 @@ class PackedWeight:
         return len(self.panels) * self.panel
 
 
-def pack(values: Values, bias: Tensor | None = None, *, panel: int, row_bits: int = 16) -> PackedWeight:
+def pack(
+    values: Values,
+    bias: Tensor | None = None,
+    *,
+    panel: int,
+    activation_bits: ActivationBits = "auto",
+    signed: bool = False,
+) -> PackedWeight:
     """Return a copy of a weight and its bias in the CPU kernels' layout: panels of `panel` outputs (`Kernels.panel`).
 
-    `row_bits`: bits of the activations (16 or 8) with which an integer weight is multiplied.
+    Args:
+        values: the weight.
+        bias: [out], or none.
+        panel: number of outputs per panel.
+        activation_bits: bits of the activations with which an integer weight is multiplied: 16, 8, or "auto": 8, but 16
+            for the largest of each group of 32 inputs (ADR 0083).
+        signed: multiply an int8 weight as signed codes, two at a time, with rows that are all rounded to 16 bits.
     """
     if isinstance(values, Int4Values):
-        form, inputs_together = (INT4_ROWS8, 4) if row_bits == 8 else (INT4, 2)
-        panels, size = _int4_panels(values, panel, inputs_together), values.codes.shape
+        form, panels, size = INT4, _int4_panels(values, panel), values.codes.shape
     elif isinstance(values, Int8Values):
-        form, inputs_together = (INT8_ROWS8, 4) if row_bits == 8 else (INT8, 2)
-        panels, size = _int8_panels(values, panel, inputs_together), values.codes.shape
+        form, panels, size = INT8 if signed else UNSIGNED8, _int8_panels(values, panel, signed), values.codes.shape
     else:
         form, panels, size = FLOATS[values.dtype], _paneled(values, panel).transpose(1, 2).contiguous(), values.shape
     outputs, inputs = size
     padded = None if bias is None else pad(bias.float(), (0, -outputs % panel)).contiguous()
-    return PackedWeight(form, inputs, outputs, panel, panels, padded)
+    return PackedWeight(form, inputs, outputs, panel, panels, padded, activation_bits)
 
 
 def _paneled(values: Tensor, panel: int) -> Tensor:
@@ -145,19 +160,20 @@ def _halves(values: Tensor, panel: int) -> Tensor:
     return _paneled(values, panel).transpose(1, 2).half().contiguous().view(torch.uint8)
 
 
-def _int4_panels(values: Int4Values, panel: int, together: int) -> Tensor:
+def _int4_panels(values: Int4Values, panel: int) -> Tensor:
     """Return [panels, groups, 20 x panel]; a byte holds codes of two outputs, half a panel apart."""
     groups = values.scales.shape[1]
-    codes = _paneled(values.codes, panel).view(-1, 2, panel // 2, groups, GROUP // together, together)
+    codes = _paneled(values.codes, panel).view(-1, 2, panel // 2, groups, GROUP // 4, 4)
     both = codes[:, 0] | (codes[:, 1] << 4)  # [panel, output, group, step, input]
     packed = both.permute(0, 2, 3, 1, 4).flatten(2)
     return torch.cat((packed, _halves(values.scales, panel), _halves(values.minimums, panel)), dim=-1)
 
 
-def _int8_panels(values: Int8Values, panel: int, together: int) -> Tensor:
-    """Return [panels, groups, 34 x panel]; codes are unsigned if four inputs are packed together."""
+def _int8_panels(values: Int8Values, panel: int, signed: bool) -> Tensor:
+    """Return [panels, groups, 34 x panel]: two inputs together, or four if codes are unsigned."""
     groups = values.scales.shape[1]
-    codes = values.codes.view(torch.uint8) ^ (128 if together == 4 else 0)
+    together = 2 if signed else 4
+    codes = values.codes.view(torch.uint8) ^ (0 if signed else 128)
     halves = _paneled(codes, panel).view(-1, 2, panel // 2, groups, GROUP // together, together)
     packed = halves.permute(0, 3, 4, 1, 2, 5).flatten(2)  # from [panel, group, step, half, output, input]
     return torch.cat((packed, _halves(values.scales, panel)), dim=-1)

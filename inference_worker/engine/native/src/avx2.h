@@ -139,6 +139,11 @@ inline Ints add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 // Whole numbers over 256, rounded down.
 inline Ints over_256(Ints x) { return _mm256_srai_epi32(x, 8); }
 
+inline Ints times_256(Ints x) { return _mm256_slli_epi32(x, 8); }
+
+// The lowest bytes, as signed numbers.
+inline Ints low_byte(Ints x) { return _mm256_srai_epi32(_mm256_slli_epi32(x, 24), 24); }
+
 inline Ints flip(Ints x, Ints bits) { return _mm256_xor_si256(x, bits); }
 
 // Interleaves the bytes of four vectors, one of each per 32-bit lane. `in_order` restores the bytes' order in results.
@@ -178,11 +183,6 @@ struct Halves {
 };
 
 // 4-bit codes: low bits are the left outputs', high bits the right ones'.
-inline Halves nibble_pairs(const uint8_t* from) {
-    const __m256i both = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i*)from));
-    return {_mm256_and_si256(both, _mm256_set1_epi16(15)), _mm256_srli_epi16(both, 4)};
-}
-
 inline Halves nibble_quads(const uint8_t* from) {
     const __m256i both = _mm256_loadu_si256((const __m256i*)from), low = _mm256_set1_epi8(15);
     return {_mm256_and_si256(both, low), _mm256_and_si256(_mm256_srli_epi16(both, 4), low)};
@@ -226,6 +226,7 @@ inline Ints add_byte_quads(Ints sum, Ints weight, Ints row) {
 inline Ints add_quads(Ints sum, Ints weight, Ints row) {
     return _mm256_add_epi16(sum, _mm256_maddubs_epi16(weight, row));
 }
-inline Ints quads_total(Ints sum) { return _mm256_madd_epi16(sum, _mm256_set1_epi16(1)); }
+inline Ints quads_start(Ints) { return _mm256_setzero_si256(); }
+inline Ints quads_total(Ints before, Ints sum) { return add(before, _mm256_madd_epi16(sum, _mm256_set1_epi16(1))); }
 
 }  // namespace headrace

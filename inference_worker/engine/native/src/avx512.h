@@ -121,6 +121,11 @@ inline Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 // Whole numbers over 256, rounded down.
 inline Ints over_256(Ints x) { return _mm512_srai_epi32(x, 8); }
 
+inline Ints times_256(Ints x) { return _mm512_slli_epi32(x, 8); }
+
+// The lowest bytes, as signed numbers.
+inline Ints low_byte(Ints x) { return _mm512_srai_epi32(_mm512_slli_epi32(x, 24), 24); }
+
 // `x` with the bits flipped that are set in `bits`.
 inline Ints flip(Ints x, Ints bits) { return _mm512_xor_si512(x, bits); }
 
@@ -162,11 +167,6 @@ struct Halves {
 };
 
 // 4-bit codes: low bits are the left outputs', high bits the right ones'.
-inline Halves nibble_pairs(const uint8_t* from) {
-    const __m512i both = _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i*)from));
-    return {_mm512_and_si512(both, _mm512_set1_epi16(15)), _mm512_srli_epi16(both, 4)};
-}
-
 inline Halves nibble_quads(const uint8_t* from) {
     const __m512i both = _mm512_loadu_si512(from), low = _mm512_set1_epi8(15);
     return {_mm512_and_si512(both, low), _mm512_and_si512(_mm512_srli_epi16(both, 4), low)};
@@ -196,6 +196,7 @@ inline Ints add_pairs(Ints sum, Ints weight, Ints row) { return _mm512_dpwssd_ep
 // The same for four inputs, unsigned weights and signed rows of 8 bits.
 inline Ints add_byte_quads(Ints sum, Ints weight, Ints row) { return _mm512_dpbusd_epi32(sum, weight, row); }
 inline Ints add_quads(Ints sum, Ints weight, Ints row) { return add_byte_quads(sum, weight, row); }
-inline Ints quads_total(Ints sum) { return sum; }
+inline Ints quads_start(Ints before) { return before; }
+inline Ints quads_total(Ints, Ints sum) { return sum; }
 
 }  // namespace headrace

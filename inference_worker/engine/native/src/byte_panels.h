@@ -13,8 +13,6 @@ namespace headrace {
 
 // A panel of int4 weights as bytes: `code * scale + minimum` becomes `(byte - 128) * scale`, with one scale per output.
 class BytePanel {
-    using Codes = Int4Codes<Quads>;
-
   public:
     static constexpr int64_t kInputs = 64;  // inputs that share a row's scale; fewer at the end of a row
 
@@ -23,14 +21,14 @@ class BytePanel {
     // Quantises a row to bytes; its sum is that of all rounded values.
     static void prepare(const Rows& rows, int64_t row, int64_t inputs) {
         const float* x = rows.values + row * inputs;
-        int8_t* codes = static_cast<int8_t*>(rows.codes) + row * inputs;
+        int8_t* codes = rows.bytes(row, inputs);
         float* scale = rows.scales + row * (inputs / kGroup);
         Floats total = zero();
         for (int64_t start = 0; start < inputs; start += kInputs, ++scale) {
             const int64_t end = std::min(inputs, start + kInputs);
             const float highest = peak(x + start, end - start);
-            const Floats factor = broadcast(highest > 0 ? Quads::kLargest / highest : 0.0f);
-            *scale = highest / Quads::kLargest;
+            const Floats factor = broadcast(highest > 0 ? kLargestByte / highest : 0.0f);
+            *scale = highest / kLargestByte;
             constexpr int kVectors = kGroup / kWidth;
             for (int64_t i = start; i < end; i += kGroup) {
                 Ints whole[kVectors];
@@ -48,8 +46,8 @@ class BytePanel {
         : rows_(rows), inputs_(inputs), bytes_(static_cast<uint8_t*>(scratch)),
           scales_(reinterpret_cast<float*>(bytes_ + inputs * kPanel)),
           wanted_(static_cast<const char*>(from.panel) + from.ahead),
-          wanted_end_(wanted_ + inputs / kGroup * sizeof(Codes)) {
-        const Codes* groups = static_cast<const Codes*>(from.panel);
+          wanted_end_(wanted_ + inputs / kGroup * sizeof(Int4Codes)) {
+        const Int4Codes* groups = static_cast<const Int4Codes*>(from.panel);
         for (int half = 0; half < 2; ++half) {
             const Floats factor = find_scale(groups, half);
             for (int64_t group = 0; group < inputs / kGroup; ++group)
@@ -61,7 +59,7 @@ class BytePanel {
     void compute(int64_t row, Outputs (&out)[R]) {
         prefetch_ahead();
         const int64_t groups = inputs_ / kGroup;
-        const int8_t* x = static_cast<const int8_t*>(rows_.codes) + row * inputs_;
+        const int8_t* x = rows_.bytes(row, inputs_);
         const float* scales = rows_.scales + row * groups;
         const uint8_t* weights = bytes_;
         Floats sums[R][2];
@@ -74,7 +72,7 @@ class BytePanel {
                 for (int64_t i = 0; i < kGroup; i += Quads::kInputs) {
                     const Halves codes = halves(weights + i * kPanel);
                     unrolled<R>([&](auto r) {
-                        const Ints value = broadcast(load_int32(x + r * inputs_ + group + i));
+                        const Ints value = broadcast(load_int32(x + r * 2 * inputs_ + group + i));
                         exact[r][0] = in_place(add_byte_quads(exact[r][0], codes.left, value));
                         exact[r][1] = in_place(add_byte_quads(exact[r][1], codes.right, value));
                     });
@@ -106,19 +104,19 @@ class BytePanel {
     }
 
     // Writes the scales of half a panel; returns the factor for its weights.
-    Floats find_scale(const Codes* groups, int half) {
+    Floats find_scale(const Int4Codes* groups, int half) {
         Floats highest = broadcast(kMinimum);
         for (int64_t group = 0; group < inputs_ / kGroup; ++group) {
             const Floats minimum = groups[group].minimum(half);
-            const Floats maximum = fmadd(groups[group].scale(half), broadcast(Codes::kLargest), minimum);
+            const Floats maximum = fmadd(groups[group].scale(half), broadcast(Int4Codes::kLargest), minimum);
             highest = max(highest, max(abs(minimum), abs(maximum)));
         }
-        store(scales_ + half * kWidth, highest * broadcast(1.0f / Quads::kLargest));
-        return broadcast(Quads::kLargest) / highest;
+        store(scales_ + half * kWidth, highest * broadcast(1.0f / kLargestByte));
+        return broadcast(kLargestByte) / highest;
     }
 
     // Writes half a panel's bytes of a group, [quad of inputs][output, input]; quads are a panel apart.
-    static void expand(const Codes& from, int half, Floats factor, uint8_t* to) {
+    static void expand(const Int4Codes& from, int half, Floats factor, uint8_t* to) {
         const Floats fine = factor * broadcast(kFraction);
         const Ints scale = twice(to_ints(from.scale(half) * fine));
         const Ints start = twice(to_ints(fmadd(from.minimum(half), fine, broadcast((kOffset + 0.5f) * kFraction))));
@@ -138,6 +136,6 @@ class BytePanel {
 
 // Whether products of many rows with a format use byte panels.
 template <class F>
-constexpr bool kUsesBytePanels = kMultipliesBytes && std::is_same_v<F, IntegerFormat<Int4Codes<Quads>>>;
+constexpr bool kUsesBytePanels = kMultipliesBytes && std::is_same_v<F, IntegerFormat<Int4Codes>>;
 
 }  // namespace headrace

@@ -20,16 +20,20 @@ constexpr int64_t kChunkBytes = 512 * 1024;             // bytes of rows per chu
 constexpr int64_t kMinPiece = 4, kMaxPiece = 32;  // rows per piece of row-wise work
 constexpr int64_t kPiecesPerThread = 8;                      // pieces of row-wise work per thread, if there are enough rows
 
-int64_t row_bytes(const Linear& weight) {
-    const auto format = static_cast<Format>(weight.format);
-    if (format == Format::kInt4Rows8 || format == Format::kInt8Rows8) return weight.inputs;
-    const bool integers = format == Format::kInt8 || format == Format::kInt4;
-    return weight.inputs * (integers ? sizeof(int16_t) : sizeof(float));
+// Whether products of rows of prompts with a weight use byte panels.
+template <class F>
+bool uses_byte_panels(const Linear& weight) {
+    return kUsesBytePanels<F> && weight.bits == RowBits::k8;
+}
+
+int64_t row_bytes(const Linear& weight, bool integers) {
+    if (!integers) return weight.inputs * sizeof(float);
+    return weight.bits == RowBits::k8 ? weight.inputs : 2 * weight.inputs;
 }
 
 // Scratch for an expanded panel of any format.
 int64_t scratch_bytes(int64_t inputs) {
-    const int64_t integers = inputs / kGroup * sizeof(WideCodes<Pairs>), floats = inputs * kPanel * sizeof(float);
+    const int64_t integers = inputs / kGroup * sizeof(UnpackedCodes<Pairs>), floats = inputs * kPanel * sizeof(float);
     return std::max({integers, floats, BytePanel::scratch_bytes(inputs)});
 }
 
@@ -107,11 +111,11 @@ void position(const Model& model, const Layer& layer, const PagedSide<Vector>& k
 }
 
 template <class F>
-void prepare_row(const Spans& spans, const Rows& x, int64_t row, int64_t inputs) {
-    if (kUsesBytePanels<F> && many_at(spans, row)) {
-        BytePanel::prepare(x, row, inputs);
+void prepare_row(const Linear& weight, const Spans& spans, const Rows& x, int64_t row) {
+    if (uses_byte_panels<F>(weight) && many_at(spans, row)) {
+        BytePanel::prepare(x, row, weight.inputs);
     } else {
-        F::prepare(x, row, inputs);
+        F::prepare(x, row, weight.inputs, weight.bits);
     }
 }
 
@@ -135,6 +139,17 @@ struct PanelOutputs {
     }
 };
 
+int64_t row_code_bytes(int64_t inputs) {
+    return inputs * sizeof(int16_t) + 2 * (inputs / kGroup) * sizeof(float) + kOutliers * (inputs / kGroup);
+}
+
+// Takes the memory for the codes of `rows` rows, which `row_code_bytes` is the size of, but for padding.
+Rows take_rows(Workspace& space, const float* values, int64_t rows, int64_t inputs) {
+    const int64_t groups = inputs / kGroup;
+    return {values, space.take<int16_t>(rows * inputs), space.take<float>(rows * groups),
+            space.take<float>(rows * groups), space.take<uint8_t>(rows * groups * kOutliers)};
+}
+
 // Lambdas instead of functions: each has its own type, so that products are compiled with it inlined.
 constexpr auto store_at = [](float* to, const Outputs& out) { out.store(to); };
 constexpr auto add_at = [](float* to, const Outputs& out) { out.add_to(to); };
@@ -147,22 +162,23 @@ struct Kernels::Buffers {
     float *normed, *qkv, *mixed, *inner;
     Rows quantised;
 
-    Rows rows(const float* values) const { return {values, quantised.codes, quantised.scales, quantised.sums}; }
+    Rows rows(const float* values) const {
+        return {values, quantised.codes, quantised.scales, quantised.sums, quantised.outliers};
+    }
 };
 
 Kernels::Buffers Kernels::buffers(Workspace& space, const Model& model, int64_t rows) {
     const int64_t queries = model.heads.query * model.heads.size;
     const int64_t qkv = model.layer->qkv.outputs;
     const int64_t widest = std::max({model.hidden, model.inner, queries});
-    const int64_t floats = model.hidden + qkv + queries + model.inner + 2 * (widest / kGroup);
-    space.fit(rows * (floats * sizeof(float) + widest * sizeof(int16_t)) + 8 * 64);
+    const int64_t floats = model.hidden + qkv + queries + model.inner;
+    space.fit(rows * (floats * sizeof(float) + row_code_bytes(widest)) + 9 * 64);
     Buffers use{};
     use.normed = space.take<float>(rows * model.hidden);
     use.qkv = space.take<float>(rows * qkv);
     use.mixed = space.take<float>(rows * queries);
     use.inner = space.take<float>(rows * model.inner);
-    use.quantised = {nullptr, space.take<int16_t>(rows * widest), space.take<float>(rows * (widest / kGroup)),
-                     space.take<float>(rows * (widest / kGroup))};
+    use.quantised = take_rows(space, nullptr, rows, widest);
     return use;
 }
 
@@ -184,7 +200,7 @@ void Kernels::each_row(const Spans& spans, const Use& use) {
 void Kernels::prepare(const Linear& weight, const Rows& x, const Spans& spans) {
     with_format(static_cast<Format>(weight.format), [&](auto format) {
         using F = decltype(format);
-        if (F::kQuantises) each_row(spans, [&](int64_t row) { prepare_row<F>(spans, x, row, weight.inputs); });
+        if (F::kQuantises) each_row(spans, [&](int64_t row) { prepare_row<F>(weight, spans, x, row); });
     });
 }
 
@@ -193,7 +209,7 @@ void Kernels::normalise(const Norm& norm, const Linear& next, const float* x, co
     with_format(static_cast<Format>(next.format), [&](auto format) {
         each_row(spans, [&](int64_t row) {
             rms_norm(norm, x + row * size, size, const_cast<float*>(out.values) + row * size);
-            prepare_row<decltype(format)>(spans, out, row, size);
+            prepare_row<decltype(format)>(next, spans, out, row);
         });
     });
 }
@@ -205,7 +221,8 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
     with_format(static_cast<Format>(weight.format), [&](auto format) {
         using F = decltype(format);
         const Span all{spans.front().first, spans.back().last, false};
-        const Blocks blocks(kUsesBytePanels<F> ? spans : std::span(&all, 1), kChunkBytes / row_bytes(weight), F::kTile);
+        const bool byte_panels = uses_byte_panels<F>(weight);
+        const Blocks blocks(byte_panels ? spans : std::span(&all, 1), kChunkBytes / row_bytes(weight, F::kQuantises), F::kTile);
         const int64_t panels = weight.outputs / kPanel, groups = pieces(panels, kChunkPanels);
         void* scratch = scratch_[rank].start();
         const int64_t panel_bytes = F::panel_bytes(weight.inputs);
@@ -216,11 +233,11 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
             for (int64_t panel = start; panel < std::min(panels, start + kChunkPanels); ++panel) {
                 const Packed packed{static_cast<const char*>(weight.panels) + panel * panel_bytes, ahead};
                 const PanelOutputs emit(weight, destination, panel * kPanel, put);
-                if (kUsesBytePanels<F> && block.many) {
+                if (byte_panels && block.many) {
                     BytePanel tiles(packed, x, weight.inputs, scratch);
                     multiply_rows<kIntegerTile>(tiles, block.first, block.last, emit);
                 } else {
-                    multiply_panel<F>(x, block.first, block.last, weight.inputs, packed, scratch, emit);
+                    multiply_panel<F>(x, block.first, block.last, weight.inputs, packed, scratch, weight.bits, emit);
                 }
             }
         });
@@ -228,10 +245,8 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
 }
 
 void Kernels::linear(const Linear& weight, const float* x, int64_t rows, float* out) {
-    const int64_t groups = weight.inputs / kGroup;
-    space_.fit(rows * (weight.inputs * sizeof(int16_t) + 2 * groups * sizeof(float)) + 4 * 64);
-    const Rows input{x, space_.take<int16_t>(rows * weight.inputs), space_.take<float>(rows * groups),
-                     space_.take<float>(rows * groups)};
+    space_.fit(rows * row_code_bytes(weight.inputs) + 5 * 64);
+    const Rows input = take_rows(space_, x, rows, weight.inputs);
     fit_scratch(scratch_bytes(weight.inputs));
     const Spans spans{{0, rows, false}};
     team_.run([&](int rank) {

@@ -20,6 +20,7 @@ struct Linear {
     int64_t format, inputs, outputs;  // outputs: whole panels
     const void* panels;
     const float* bias;  // or null
+    RowBits bits;       // of rows that are multiplied as bytes; with 8 bits rows of prompts use byte panels
 };
 
 struct Norm {

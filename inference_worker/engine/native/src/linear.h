@@ -6,15 +6,15 @@
 // the same order: a row's result is bit for bit the same, independent of the rows computed with it.
 //
 // Integers: an int4 weight is `code * scale + minimum` per group of 32 inputs, an int8 weight `code * scale`. The rows
-// are rounded per group too, symmetrically, to 16 bits, or on request to 8, as in llama.cpp. Within a group sums are
-// exact in integers; groups are added in float32. Rows of a prompt may be multiplied with weights that are rounded once
-// more (`byte_panels.h`): the caller says which, and they are computed separately.
+// are rounded per group too, symmetrically, to 16 bits, to 8, or to 8 with outliers of 16 (`RowBits`, ADR 0083). Within
+// a group sums are exact in integers; groups are added in float32. Rows of a prompt may be multiplied with weights that
+// are rounded once more (`byte_panels.h`): the caller says which, and they are computed separately.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "simd.h"
+#include "row_codes.h"
 
 namespace headrace {
 
@@ -24,20 +24,10 @@ enum class Format : int32_t {
     kBFloat16 = 2,
     kInt8 = 3,
     kInt4 = 4,
-    kInt4Rows8 = 5,
-    kInt8Rows8 = 6,
+    kUnsigned8 = 5,
 };
 
 constexpr int64_t kPanel = 2 * kWidth;  // outputs in a panel
-constexpr int64_t kGroup = 32;          // inputs that share a scale
-
-// Rows of activations in the form that a weight format multiplies with; it uses only the arrays that it needs.
-struct Rows {
-    const float* values;  // [R, inputs]
-    void* codes;          // [R, inputs] int16 or int8
-    float* scales;        // [R, inputs / 32]
-    float* sums;          // [R, inputs / 32]: of a group's rounded values
-};
 
 // One row's outputs of one panel, the left and the right half.
 struct Outputs {
@@ -78,7 +68,7 @@ struct FloatFormat {
     static constexpr int kTile = 6;  // rows that share a load of the weights: 12 sums fit the registers
 
     static int64_t panel_bytes(int64_t inputs) { return inputs * kPanel * sizeof(Stored); }
-    static void prepare(const Rows&, int64_t, int64_t) {}
+    static void prepare(const Rows&, int64_t, int64_t, RowBits) {}
 
     struct AsStored {
         const Stored* panel;
@@ -117,7 +107,7 @@ struct FloatFormat {
     }
 
     template <int R, class Source>
-    static void tile(const Rows& rows, int64_t row, int64_t inputs, const Source& source, Outputs (&out)[R]) {
+    static void tile(const Rows& rows, int64_t row, int64_t inputs, const Source& source, RowBits, Outputs (&out)[R]) {
         const float* x[R];
         Outputs sums[R];  // a local copy, because the compiler would write the caller's to memory in every iteration
         for (int r = 0; r < R; ++r) {
@@ -137,38 +127,6 @@ struct FloatFormat {
     }
 };
 
-// Rows of 16-bit codes: two inputs of an output are adjacent in the weights.
-struct Pairs {
-    using Code = int16_t;
-    static constexpr int kInputs = 2;
-    static constexpr float kLargest = 32767.0f;
-
-    static Halves nibbles(const uint8_t* from) { return nibble_pairs(from); }
-    static Ints add(Ints sum, Ints weight, Ints row) { return add_pairs(sum, weight, row); }
-    static Ints total(Ints sum) { return sum; }
-};
-
-// Rows of 8-bit codes: four inputs of an output are adjacent, as unsigned weights of 4 bits.
-struct Quads {
-    using Code = int8_t;
-    static constexpr int kInputs = 4;
-    static constexpr float kLargest = 127.0f;
-
-    static Halves nibbles(const uint8_t* from) { return nibble_quads(from); }
-    static Ints add(Ints sum, Ints weight, Ints row) { return add_quads(sum, weight, row); }
-    static Ints total(Ints sum) { return quads_total(sum); }
-};
-
-// Rows of 8-bit codes with unsigned weights of 8 bits.
-struct ByteQuads {
-    using Code = int8_t;
-    static constexpr int kInputs = 4;
-    static constexpr float kLargest = 127.0f;
-
-    static Ints add(Ints sum, Ints weight, Ints row) { return add_byte_quads(sum, weight, row); }
-    static Ints total(Ints sum) { return sum; }
-};
-
 // A group of int8 codes in memory: `code * scale`.
 struct Int8Codes {
     using Kind = Pairs;
@@ -183,7 +141,7 @@ struct Int8Codes {
     Floats minimum(int) const { return zero(); }
 };
 
-// A group of int8 codes for rows of 8 bits: unsigned, `(code - 128) * scale`.
+// A group of int8 codes for rows of bytes: unsigned, `(code - 128) * scale`.
 struct UnsignedCodes {
     using Kind = ByteQuads;
     static constexpr bool kAffine = true;
@@ -198,13 +156,12 @@ struct UnsignedCodes {
 };
 
 // A group of int4 codes in memory: `code * scale + minimum`.
-template <class RowKind>
 struct Int4Codes {
-    using Kind = RowKind;
+    using Kind = Quads;
     static constexpr bool kAffine = true;
     static constexpr float kLargest = 15.0f;
 
-    // [pair or quad of inputs][half of the outputs x inputs]; low bits: left half of the panel, high bits: right.
+    // [quad of inputs][half of the outputs x inputs]; low bits: left half of the panel, high bits: right.
     uint8_t codes[kGroup / Kind::kInputs][kWidth * Kind::kInputs];
     uint16_t scales[kPanel];  // float16
     uint16_t minimums[kPanel];
@@ -213,14 +170,14 @@ struct Int4Codes {
         const int both = codes[input / Kind::kInputs][output % kWidth * Kind::kInputs + input % Kind::kInputs];
         return output < kWidth ? both & 15 : both >> 4;
     }
-    Halves load(int step) const { return Kind::nibbles(codes[step]); }
+    Halves load(int step) const { return nibble_quads(codes[step]); }
     Floats scale(int half) const { return Float16::load(scales + half * kWidth); }
     Floats minimum(int half) const { return Float16::load(minimums + half * kWidth); }
 };
 
 // A group of codes of any kind, expanded.
 template <class RowKind>
-struct WideCodes {
+struct UnpackedCodes {
     Halves codes[kGroup / RowKind::kInputs];
     float scales[kPanel];
     float minimums[kPanel];
@@ -234,7 +191,7 @@ struct WideCodes {
 template <class Codes>
 struct IntegerFormat {
     using Kind = typename Codes::Kind;
-    using Wide = WideCodes<Kind>;
+    using Unpacked = UnpackedCodes<Kind>;
     static constexpr int kSteps = kGroup / Kind::kInputs;
     static constexpr bool kQuantises = true;
     static constexpr bool kExpands = !kUnpacksForFree;
@@ -242,25 +199,8 @@ struct IntegerFormat {
 
     static int64_t panel_bytes(int64_t inputs) { return inputs / kGroup * sizeof(Codes); }
 
-    static void prepare(const Rows& rows, int64_t row, int64_t inputs) {
-        const int64_t groups = inputs / kGroup;
-        const float* x = rows.values + row * inputs;
-        auto* codes = static_cast<typename Kind::Code*>(rows.codes) + row * inputs;
-        for (int64_t group = 0; group < groups; ++group, x += kGroup, codes += kGroup) {
-            const float highest = peak(x, kGroup);
-            const Floats factor = broadcast(highest > 0 ? Kind::kLargest / highest : 0.0f);
-            constexpr int kVectors = kGroup / kWidth;
-            Ints whole[kVectors];
-            for (int i = 0; i < kVectors; ++i) whole[i] = to_ints(load(x + i * kWidth) * factor);
-            narrow(whole, codes);
-            const float scale = highest / Kind::kLargest;
-            rows.scales[row * groups + group] = scale;
-            if constexpr (Codes::kAffine) {
-                Floats total = to_floats(whole[0]);  // whole numbers below 2^24: exact in any order
-                for (int i = 1; i < kVectors; ++i) total += to_floats(whole[i]);
-                rows.sums[row * groups + group] = sum(total) * scale;
-            }
-        }
+    static void prepare(const Rows& rows, int64_t row, int64_t inputs, RowBits bits) {
+        round_row<Kind, Codes::kAffine>(rows, row, inputs, bits);
     }
 
     struct AsStored {
@@ -273,9 +213,9 @@ struct IntegerFormat {
     };
 
     struct Expanded {
-        const Wide* groups;
+        const Unpacked* groups;
         int64_t ahead = 0;
-        const Wide& group(int64_t index) const { return groups[index]; }
+        const Unpacked& group(int64_t index) const { return groups[index]; }
         void prefetch_ahead(int64_t) const {}
     };
 
@@ -296,7 +236,7 @@ struct IntegerFormat {
 
     static Expanded expand(const void* panel, int64_t inputs, void* scratch) {
         const Codes* from = static_cast<const Codes*>(panel);
-        Wide* to = static_cast<Wide*>(scratch);
+        Unpacked* to = static_cast<Unpacked*>(scratch);
         for (int64_t group = 0; group < inputs / kGroup; ++group, ++from, ++to) {
             for (int step = 0; step < kSteps; ++step) to->codes[step] = from->load(step);
             for (int half = 0; half < 2; ++half) {
@@ -304,41 +244,83 @@ struct IntegerFormat {
                 store(to->minimums + half * kWidth, from->minimum(half));
             }
         }
-        return {static_cast<const Wide*>(scratch)};
+        return {static_cast<const Unpacked*>(scratch)};
     }
 
     template <int R, class Source>
-    static void tile(const Rows& rows, int64_t row, int64_t inputs, const Source& source, Outputs (&out)[R]) {
-        const int64_t groups = inputs / kGroup;
-        const auto* x = static_cast<const typename Kind::Code*>(rows.codes) + row * inputs;
+    static void tile(const Rows& rows, int64_t row, int64_t inputs, const Source& source, RowBits bits, Outputs (&out)[R]) {
+        const int64_t groups = inputs / kGroup, stride = 2 * inputs;  // bytes from row to row, of either kind
+        const int8_t* x = rows.bytes(row, inputs);
         const float* scales = rows.scales + row * groups;
         const float* row_sums = rows.sums + row * groups;
+        const int8_t* high = x + inputs;
+        const uint8_t* outliers = rows.outliers + row * groups * kOutliers;
         Outputs sums[R];
         for (int r = 0; r < R; ++r) sums[r].half[0] = sums[r].half[1] = zero();
-        for (int64_t group = 0; group < groups; ++group, x += kGroup, ++scales, ++row_sums) {
+        for (int64_t group = 0; group < groups; ++group, x += kSteps * sizeof(int32_t), ++scales, ++row_sums) {
             const auto& weight = source.group(group);
             source.prefetch_ahead(group);
             Ints exact[R][2] = {};
-#pragma GCC unroll 8
-            for (int step = 0; step < kSteps; ++step) {
-                const Halves& codes = weight.load(step);
-                for (int r = 0; r < R; ++r) {
-                    const Ints value = broadcast(load_int32(x + r * inputs + step * Kind::kInputs));
-                    exact[r][0] = in_place(Kind::add(exact[r][0], codes.left, value));
-                    exact[r][1] = in_place(Kind::add(exact[r][1], codes.right, value));
+            if (Kind::kPlanes && bits != RowBits::k8) {
+                if (bits == RowBits::kMixed) {
+                    add_outliers(weight, high, stride, outliers + group * kOutliers, groups * kOutliers, exact);
+                } else {
+                    add_products(weight, high, stride, exact);
                 }
+                high += high_bytes(bits);
+                for (int r = 0; r < R; ++r)
+                    for (int half = 0; half < 2; ++half) exact[r][half] = times_256(exact[r][half]);
             }
+            add_products(weight, x, stride, exact);
             for (int half = 0; half < 2; ++half) {
                 const Floats weight_scale = weight.scale(half), minimum = weight.minimum(half);
                 for (int r = 0; r < R; ++r) {
                     const Floats scale = weight_scale * broadcast(scales[r * groups]);
                     Floats& sum = sums[r].half[half];
-                    sum = fmadd(to_floats(Kind::total(exact[r][half])), scale, sum);
+                    sum = fmadd(to_floats(exact[r][half]), scale, sum);
                     if constexpr (Codes::kAffine) sum = fmadd(minimum, broadcast(row_sums[r * groups]), sum);
                 }
             }
         }
         for (int r = 0; r < R; ++r) out[r] = sums[r];
+    }
+
+  private:
+    // Adds a group's products with the high bytes of `R` rows' outliers, whose indices are `apart` from row to row.
+    template <int R, class Group>
+    static inline __attribute__((always_inline)) void add_outliers(const Group& weight, const int8_t* high, int64_t stride,
+                                                                   const uint8_t* outliers, int64_t apart,
+                                                                   Ints (&exact)[R][2]) {
+        for (int r = 0; r < R; ++r) {
+            Ints sums[2] = {Kind::start(exact[r][0]), Kind::start(exact[r][1])};
+            for (int i = 0; i < kOutliers; ++i) {
+                const Halves& codes = weight.load(outliers[r * apart + i]);
+                const Ints value = broadcast(load_int32(high + r * stride + 4 * i));
+                sums[0] = in_place(Kind::add(sums[0], codes.left, value));
+                sums[1] = in_place(Kind::add(sums[1], codes.right, value));
+            }
+            for (int half = 0; half < 2; ++half) exact[r][half] = Kind::total(exact[r][half], sums[half]);
+        }
+    }
+
+    // Adds a group's products with codes of `R` rows, `stride` bytes apart, to the exact sums.
+    template <int R, class Group>
+    static inline __attribute__((always_inline)) void add_products(const Group& weight, const int8_t* x, int64_t stride,
+                                                                   Ints (&exact)[R][2]) {
+        Ints sums[R][2];
+        for (int r = 0; r < R; ++r)
+            for (int half = 0; half < 2; ++half) sums[r][half] = Kind::start(exact[r][half]);
+#pragma GCC unroll 8
+        for (int step = 0; step < kSteps; ++step) {
+            const Halves& codes = weight.load(step);
+            for (int r = 0; r < R; ++r) {
+                const Ints value = broadcast(load_int32(x + r * stride + step * sizeof(int32_t)));
+                sums[r][0] = in_place(Kind::add(sums[r][0], codes.left, value));
+                sums[r][1] = in_place(Kind::add(sums[r][1], codes.right, value));
+            }
+        }
+        for (int r = 0; r < R; ++r)
+            for (int half = 0; half < 2; ++half) exact[r][half] = Kind::total(exact[r][half], sums[r][half]);
     }
 };
 
@@ -348,10 +330,11 @@ struct Tiles {
     const Rows& rows;
     int64_t inputs;
     Source source;
+    RowBits bits;
 
     template <int R>
     void compute(int64_t row, Outputs (&out)[R]) {
-        F::template tile<R>(rows, row, inputs, source, out);
+        F::template tile<R>(rows, row, inputs, source, bits, out);
         source.ahead = 0;
     }
 };
@@ -371,9 +354,9 @@ void multiply_rows(Tiles& tiles, int64_t first, int64_t last, const Emit& emit) 
 
 template <class F, class Emit>
 void multiply_panel(const Rows& rows, int64_t first, int64_t last, int64_t inputs, const Packed& packed,
-                    void* scratch, const Emit& emit) {
+                    void* scratch, RowBits bits, const Emit& emit) {
     const auto multiply = [&](auto source) {
-        Tiles<F, decltype(source)> tiles{rows, inputs, source};
+        Tiles<F, decltype(source)> tiles{rows, inputs, source, bits};
         multiply_rows<F::kTile>(tiles, first, last, emit);
     };
     if (!F::kExpands || last - first <= F::kTile) {
@@ -390,9 +373,8 @@ auto with_format(Format format, const Use& use) {
         case Format::kFloat16: return use(FloatFormat<Float16>{});
         case Format::kBFloat16: return use(FloatFormat<BFloat16>{});
         case Format::kInt8: return use(IntegerFormat<Int8Codes>{});
-        case Format::kInt4: return use(IntegerFormat<Int4Codes<Pairs>>{});
-        case Format::kInt4Rows8: return use(IntegerFormat<Int4Codes<Quads>>{});
-        case Format::kInt8Rows8: return use(IntegerFormat<UnsignedCodes>{});
+        case Format::kInt4: return use(IntegerFormat<Int4Codes>{});
+        case Format::kUnsigned8: return use(IntegerFormat<UnsignedCodes>{});
         default: return use(FloatFormat<Float32>{});
     }
 }

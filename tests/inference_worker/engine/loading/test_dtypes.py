@@ -7,6 +7,7 @@ import torch
 
 from inference_worker.engine.loading.dtypes import kv_cache_dtype_for
 from inference_worker.errors import ModelError
+from inference_worker.settings import ActivationBits
 
 
 @pytest.mark.parametrize(
@@ -15,13 +16,14 @@ from inference_worker.errors import ModelError
         ("auto", "none", 16, torch.bfloat16),
         ("auto", "none", 8, torch.bfloat16),
         ("auto", "int4", 16, torch.float16),
+        ("auto", "int4", "auto", torch.float16),
         ("auto", "int4", 8, torch.int8),
         ("float16", "int4", 8, torch.float16),
         ("int8", "none", 16, torch.int8),
     ],
 )
 def test_the_auto_cache_dtype_follows_weights_and_activations(
-    name: str, quantization: str, activation_bits: int, expected: torch.dtype
+    name: str, quantization: str, activation_bits: ActivationBits, expected: torch.dtype
 ) -> None:
     assert kv_cache_dtype_for(name, torch.bfloat16, quantization, activation_bits) is expected
 

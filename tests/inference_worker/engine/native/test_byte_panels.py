@@ -46,7 +46,7 @@ def models(instructions: str, tmp_path: Path) -> tuple[Decoder, NativeDecoder]:
     values = {name: rounded(weight) for name, weight in matrices(model)}
     for name, weight in matrices(model):
         weight.copy_(values[name].dequantise())
-    return model, NativeDecoder(model, {**values}, Kernels(2, instructions), row_bits=8)
+    return model, NativeDecoder(model, {**values}, Kernels(2, instructions), activation_bits=8)
 
 
 def rounded(weight: torch.Tensor) -> Int4Values:
@@ -90,6 +90,6 @@ def test_weights_of_zeros_give_zeros(instructions: str, tmp_path: Path) -> None:
     for name, weight in matrices(model):
         weight.zero_()
         values[name] = rounded(weight)
-    native = NativeDecoder(model, {**values}, Kernels(2, instructions), row_bits=8)
+    native = NativeDecoder(model, {**values}, Kernels(2, instructions), activation_bits=8)
     (found,), (expected,) = (packed_logits(each, prompts(30), [64]) for each in (native, model))
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)

@@ -16,17 +16,23 @@ from inference_worker.engine.native.packing import (
     interleave,
     pack,
 )
+from inference_worker.settings import ActivationBits
 
 TOLERANCE = {
     "float32": 1e-6,
     "float16": 1e-6,
     "bfloat16": 1e-6,
     "int8": 1e-4,
+    "int8-signed": 1e-4,
     "int4": 1e-4,
+    "int4-mixed": 0.01,
+    "int8-mixed": 0.01,
     "int4-8": 0.01,
     "int8-8": 0.01,
 }
-"""Of the products without cancellation: rows beside integers are rounded to 16 bits, for int4-8 and int8-8 to 8."""
+"""Of the products without cancellation: rows beside integers are rounded to 16 bits, or all or most inputs to 8."""
+BITS: dict[str, ActivationBits] = {"8": 8, "mixed": "auto"}
+"""By the ends of kinds; others have 16."""
 
 
 @pytest.fixture(scope="module", params=[1, 3])
@@ -47,7 +53,8 @@ def values_of(kind: str, outputs: int, inputs: int, seed: int = 0) -> Values:
 
 
 def packed(kind: str, values: Values, panel: int, bias: torch.Tensor | None = None) -> PackedWeight:
-    return pack(values, bias, panel=panel, row_bits=8 if kind.endswith("-8") else 16)
+    end = kind.rpartition("-")[2]
+    return pack(values, bias, panel=panel, activation_bits=BITS.get(end, 16), signed=end == "signed")
 
 
 def product(
@@ -81,6 +88,18 @@ def test_a_row_is_bit_identical_in_any_batch(kernels: Kernels, kind: str) -> Non
         assert torch.equal(kernels.linear(weight, x[rows].contiguous()), together[rows])
 
 
+@pytest.mark.parametrize("kind", ["int4", "int8"])
+def test_the_largest_inputs_of_a_group_do_not_coarsen_the_others(kernels: Kernels, kind: str) -> None:
+    values, x = values_of(kind, 32, 3 * GROUP), torch.randn(7, 3 * GROUP)
+    for row in range(len(x)):
+        for start in range(0, 3 * GROUP, GROUP):
+            x[row, start + row] *= 100  # two inputs of one quad, or of two
+            x[row, start + 3 + 4 * row] *= -100
+    expected = x @ dequantise(values).T
+    bytes_only, mixed = ((product(kernels, f"{kind}-{end}", values, x) - expected).norm() for end in ("8", "mixed"))
+    assert mixed < bytes_only / 20
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_sums_of_codes_do_not_overflow(kernels: Kernels, sign: int) -> None:
     """All codes and all values at their largest."""
@@ -91,6 +110,8 @@ def test_sums_of_codes_do_not_overflow(kernels: Kernels, sign: int) -> None:
         (int4, 15, "int4"),
         (int4, 15, "int4-8"),
         (int8, -127, "int8"),
+        (most, 127, "int8"),
+        (int8, -127, "int8-signed"),
         (int8, -127, "int8-8"),
         (most, 127, "int8-8"),
     )
@@ -99,7 +120,7 @@ def test_sums_of_codes_do_not_overflow(kernels: Kernels, sign: int) -> None:
         torch.testing.assert_close(products, torch.full((5, 16), 2.0 * sign * code * 64))
 
 
-@pytest.mark.parametrize("kind", ["int8", "int4", "int4-8", "int8-8"])
+@pytest.mark.parametrize("kind", [kind for kind in TOLERANCE if kind.startswith("int")])
 def test_rows_of_zeros_give_zeros(kernels: Kernels, kind: str) -> None:
     assert product(kernels, kind, values_of(kind, 16, 32), torch.zeros(2, 32)).count_nonzero() == 0
 

@@ -12,6 +12,7 @@ from inference_worker.engine.native.library import Kernels
 from inference_worker.engine.native.packing import Int4Values, Int8Values, pack
 from inference_worker.engine.weights.gguf_blocks import dequantise, is_quantised, unpack
 from inference_worker.errors import BadWeights
+from inference_worker.settings import ActivationBits
 
 ROWS, INPUTS = 48, 512
 FLOAT16_AT = {
@@ -85,8 +86,9 @@ def test_the_kernels_weights_are_those_of_the_file(kind: Kind) -> None:
     assert (found - weights(kind)).norm() / weights(kind).norm() < 0.006
     x = torch.randn(5, INPUTS, generator=torch.Generator().manual_seed(1))
     product = x @ weights(kind).T
-    for bits, allowed in ((16, 0.006), (8, 0.02)):
-        narrow = pack(values, panel=kernels.panel, row_bits=bits)
+    bounds: dict[ActivationBits, float] = {16: 0.006, "auto": 0.02, 8: 0.02}
+    for bits, allowed in bounds.items():
+        narrow = pack(values, panel=kernels.panel, activation_bits=bits)
         assert (kernels.linear(narrow, x) - product).norm() / product.norm() < allowed
 
 
