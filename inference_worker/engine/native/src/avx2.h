@@ -141,8 +141,16 @@ inline Ints over_256(Ints x) { return _mm256_srai_epi32(x, 8); }
 
 inline Ints times_256(Ints x) { return _mm256_slli_epi32(x, 8); }
 
-// The lowest bytes, as signed numbers.
-inline Ints low_byte(Ints x) { return _mm256_srai_epi32(_mm256_slli_epi32(x, 24), 24); }
+// Splits 32 codes, `low + 256 * high` with both signed bytes.
+inline void split_bytes(const Ints (&codes)[4], int8_t* low, int8_t* high) {
+    Ints lower[4], upper[4];
+    for (int i = 0; i < 4; ++i) {
+        lower[i] = _mm256_srai_epi32(_mm256_slli_epi32(codes[i], 24), 24);
+        upper[i] = over_256(add(codes[i], _mm256_set1_epi32(128)));
+    }
+    narrow(lower, low);
+    narrow(upper, high);
+}
 
 inline Ints flip(Ints x, Ints bits) { return _mm256_xor_si256(x, bits); }
 

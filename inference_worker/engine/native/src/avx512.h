@@ -123,8 +123,14 @@ inline Ints over_256(Ints x) { return _mm512_srai_epi32(x, 8); }
 
 inline Ints times_256(Ints x) { return _mm512_slli_epi32(x, 8); }
 
-// The lowest bytes, as signed numbers.
-inline Ints low_byte(Ints x) { return _mm512_srai_epi32(_mm512_slli_epi32(x, 24), 24); }
+// Splits 32 codes, `low + 256 * high` with both signed bytes.
+inline void split_bytes(const Ints (&codes)[2], int8_t* low, int8_t* high) {
+    const __m256i left = _mm512_cvtepi32_epi16(codes[0]), right = _mm512_cvtepi32_epi16(codes[1]);
+    const __m512i words = _mm512_inserti64x4(_mm512_castsi256_si512(left), right, 1);
+    const __m512i rounded = _mm512_add_epi16(words, _mm512_set1_epi16(128));
+    _mm256_storeu_si256((__m256i*)low, _mm512_cvtepi16_epi8(words));
+    _mm256_storeu_si256((__m256i*)high, _mm512_cvtepi16_epi8(_mm512_srai_epi16(rounded, 8)));
+}
 
 // `x` with the bits flipped that are set in `bits`.
 inline Ints flip(Ints x, Ints bits) { return _mm512_xor_si512(x, bits); }

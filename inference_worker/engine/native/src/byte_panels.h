@@ -13,16 +13,18 @@ namespace headrace {
 
 // A panel of int4 weights as bytes: `code * scale + minimum` becomes `(byte - 128) * scale`, with one scale per output.
 class BytePanel {
+    using Format = IntegerFormat<Int4Codes, RowBits::k8>;  // of rows beside those that are multiplied with byte panels
+
   public:
     static constexpr int64_t kInputs = 64;  // inputs that share a row's scale; fewer at the end of a row
 
     static int64_t scratch_bytes(int64_t inputs) { return inputs * kPanel + kPanel * sizeof(float); }
 
-    // Quantises a row to bytes; its sum is that of all rounded values.
+    // Quantises a row to bytes, followed by their scales and the sum of all rounded values.
     static void prepare(const Rows& rows, int64_t row, int64_t inputs) {
         const float* x = rows.values + row * inputs;
-        int8_t* codes = rows.bytes(row, inputs);
-        float* scale = rows.scales + row * (inputs / kGroup);
+        int8_t* codes = codes_of(rows, row, inputs);
+        float* scale = scales_of(codes, inputs);
         Floats total = zero();
         for (int64_t start = 0; start < inputs; start += kInputs, ++scale) {
             const int64_t end = std::min(inputs, start + kInputs);
@@ -39,7 +41,7 @@ class BytePanel {
                 narrow(whole, codes + i);
             }
         }
-        rows.sums[row * (inputs / kGroup)] = sum(total);
+        *scale = sum(total);
     }
 
     BytePanel(const Packed& from, const Rows& rows, int64_t inputs, void* scratch)
@@ -58,9 +60,9 @@ class BytePanel {
     template <int R>
     void compute(int64_t row, Outputs (&out)[R]) {
         prefetch_ahead();
-        const int64_t groups = inputs_ / kGroup;
-        const int8_t* x = rows_.bytes(row, inputs_);
-        const float* scales = rows_.scales + row * groups;
+        const int8_t* x = codes_of(rows_, row, inputs_);
+        const float* scales = scales_of(x, inputs_);
+        const int64_t stride = Format::row_bytes(inputs_);
         const uint8_t* weights = bytes_;
         Floats sums[R][2];
         unrolled<R>([&](auto r) { sums[r][0] = sums[r][1] = zero(); });
@@ -72,21 +74,21 @@ class BytePanel {
                 for (int64_t i = 0; i < kGroup; i += Quads::kInputs) {
                     const Halves codes = halves(weights + i * kPanel);
                     unrolled<R>([&](auto r) {
-                        const Ints value = broadcast(load_int32(x + r * 2 * inputs_ + group + i));
+                        const Ints value = broadcast(load_int32(x + r * stride + group + i));
                         exact[r][0] = in_place(add_byte_quads(exact[r][0], codes.left, value));
                         exact[r][1] = in_place(add_byte_quads(exact[r][1], codes.right, value));
                     });
                 }
             }
             unrolled<R>([&](auto r) {
-                const Floats scale = broadcast(scales[r * groups]);
+                const Floats scale = broadcast(scales[r * stride / sizeof(float)]);
                 sums[r][0] = fmadd(to_floats(exact[r][0]), scale, sums[r][0]);
                 sums[r][1] = fmadd(to_floats(exact[r][1]), scale, sums[r][1]);
             });
         }
         const Floats left = load(scales_), right = load(scales_ + kWidth);
         unrolled<R>([&](auto r) {
-            const Floats offset = broadcast(kOffset * rows_.sums[(row + r) * groups]);
+            const Floats offset = broadcast(kOffset * scales[r * stride / sizeof(float)]);
             out[r] = {(sums[r][0] - offset) * left, (sums[r][1] - offset) * right};
         });
     }
@@ -95,6 +97,14 @@ class BytePanel {
     static constexpr float kOffset = 128.0f, kFraction = 256.0f;  // bytes are computed with 8 fractional bits
     static constexpr float kMinimum = 1e-30f;                       // weights may be zeros
     static constexpr int64_t kFetched = 1024;  // bytes prefetched per tile: no more than arrive meanwhile
+
+    static int8_t* codes_of(const Rows& rows, int64_t row, int64_t inputs) {
+        return reinterpret_cast<int8_t*>(rows.codes + row * Format::row_bytes(inputs));
+    }
+    static float* scales_of(int8_t* codes, int64_t inputs) { return reinterpret_cast<float*>(codes + inputs); }
+    static const float* scales_of(const int8_t* codes, int64_t inputs) {
+        return reinterpret_cast<const float*>(codes + inputs);
+    }
 
     void prefetch_ahead() {
         if (wanted_ == wanted_end_) return;
@@ -136,6 +146,6 @@ class BytePanel {
 
 // Whether products of many rows with a format use byte panels.
 template <class F>
-constexpr bool kUsesBytePanels = kMultipliesBytes && std::is_same_v<F, IntegerFormat<Int4Codes>>;
+constexpr bool kUsesBytePanels = kMultipliesBytes && std::is_same_v<F, IntegerFormat<Int4Codes, RowBits::k8>>;
 
 }  // namespace headrace

@@ -17,19 +17,8 @@ namespace {
 
 constexpr int64_t kChunkPanels = 32 / kPanel;           // panels per chunk of a product
 constexpr int64_t kChunkBytes = 512 * 1024;             // bytes of rows per chunk: they should stay in a core's L2 cache
-constexpr int64_t kMinPiece = 4, kMaxPiece = 32;  // rows per piece of row-wise work
-constexpr int64_t kPiecesPerThread = 8;                      // pieces of row-wise work per thread, if there are enough rows
-
-// Whether products of rows of prompts with a weight use byte panels.
-template <class F>
-bool uses_byte_panels(const Linear& weight) {
-    return kUsesBytePanels<F> && weight.bits == RowBits::k8;
-}
-
-int64_t row_bytes(const Linear& weight, bool integers) {
-    if (!integers) return weight.inputs * sizeof(float);
-    return weight.bits == RowBits::k8 ? weight.inputs : 2 * weight.inputs;
-}
+constexpr int64_t kMinPiece = 1, kMaxPiece = 32;  // rows per piece of row-wise work
+constexpr int64_t kPiecesPerThread = 4;                      // pieces of row-wise work per thread, if there are enough rows
 
 // Scratch for an expanded panel of any format.
 int64_t scratch_bytes(int64_t inputs) {
@@ -112,10 +101,10 @@ void position(const Model& model, const Layer& layer, const PagedSide<Vector>& k
 
 template <class F>
 void prepare_row(const Linear& weight, const Spans& spans, const Rows& x, int64_t row) {
-    if (uses_byte_panels<F>(weight) && many_at(spans, row)) {
+    if (kUsesBytePanels<F> && many_at(spans, row)) {
         BytePanel::prepare(x, row, weight.inputs);
     } else {
-        F::prepare(x, row, weight.inputs, weight.bits);
+        F::prepare(x, row, weight.inputs);
     }
 }
 
@@ -139,16 +128,8 @@ struct PanelOutputs {
     }
 };
 
-int64_t row_code_bytes(int64_t inputs) {
-    return inputs * sizeof(int16_t) + 2 * (inputs / kGroup) * sizeof(float) + kOutliers * (inputs / kGroup);
-}
-
-// Takes the memory for the codes of `rows` rows, which `row_code_bytes` is the size of, but for padding.
-Rows take_rows(Workspace& space, const float* values, int64_t rows, int64_t inputs) {
-    const int64_t groups = inputs / kGroup;
-    return {values, space.take<int16_t>(rows * inputs), space.take<float>(rows * groups),
-            space.take<float>(rows * groups), space.take<uint8_t>(rows * groups * kOutliers)};
-}
+// The most bytes of a row's codes, in any form.
+int64_t row_code_bytes(int64_t inputs) { return inputs / kGroup * kMostGroupBytes; }
 
 // Lambdas instead of functions: each has its own type, so that products are compiled with it inlined.
 constexpr auto store_at = [](float* to, const Outputs& out) { out.store(to); };
@@ -160,11 +141,9 @@ constexpr auto store_gated = [](float* to, const Outputs& out) { store(to, silu(
 // The activations of a step. The quantised rows are overwritten for each product.
 struct Kernels::Buffers {
     float *normed, *qkv, *mixed, *inner;
-    Rows quantised;
+    char* codes;
 
-    Rows rows(const float* values) const {
-        return {values, quantised.codes, quantised.scales, quantised.sums, quantised.outliers};
-    }
+    Rows rows(const float* values) const { return {values, codes}; }
 };
 
 Kernels::Buffers Kernels::buffers(Workspace& space, const Model& model, int64_t rows) {
@@ -172,13 +151,13 @@ Kernels::Buffers Kernels::buffers(Workspace& space, const Model& model, int64_t 
     const int64_t qkv = model.layer->qkv.outputs;
     const int64_t widest = std::max({model.hidden, model.inner, queries});
     const int64_t floats = model.hidden + qkv + queries + model.inner;
-    space.fit(rows * (floats * sizeof(float) + row_code_bytes(widest)) + 9 * 64);
+    space.fit(rows * (floats * sizeof(float) + row_code_bytes(widest)) + 5 * 64);
     Buffers use{};
     use.normed = space.take<float>(rows * model.hidden);
     use.qkv = space.take<float>(rows * qkv);
     use.mixed = space.take<float>(rows * queries);
     use.inner = space.take<float>(rows * model.inner);
-    use.quantised = take_rows(space, nullptr, rows, widest);
+    use.codes = space.take<char>(rows * row_code_bytes(widest));
     return use;
 }
 
@@ -198,7 +177,7 @@ void Kernels::each_row(const Spans& spans, const Use& use) {
 }
 
 void Kernels::prepare(const Linear& weight, const Rows& x, const Spans& spans) {
-    with_format(static_cast<Format>(weight.format), [&](auto format) {
+    with_format(static_cast<Format>(weight.format), weight.bits, [&](auto format) {
         using F = decltype(format);
         if (F::kQuantises) each_row(spans, [&](int64_t row) { prepare_row<F>(weight, spans, x, row); });
     });
@@ -206,7 +185,7 @@ void Kernels::prepare(const Linear& weight, const Rows& x, const Spans& spans) {
 
 void Kernels::normalise(const Norm& norm, const Linear& next, const float* x, const Spans& spans, const Rows& out) {
     const int64_t size = next.inputs;
-    with_format(static_cast<Format>(next.format), [&](auto format) {
+    with_format(static_cast<Format>(next.format), next.bits, [&](auto format) {
         each_row(spans, [&](int64_t row) {
             rms_norm(norm, x + row * size, size, const_cast<float*>(out.values) + row * size);
             prepare_row<decltype(format)>(next, spans, out, row);
@@ -218,11 +197,10 @@ void Kernels::normalise(const Norm& norm, const Linear& next, const float* x, co
 template <class Put>
 void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Destination& destination,
                        const Put& put) {
-    with_format(static_cast<Format>(weight.format), [&](auto format) {
+    with_format(static_cast<Format>(weight.format), weight.bits, [&](auto format) {
         using F = decltype(format);
         const Span all{spans.front().first, spans.back().last, false};
-        const bool byte_panels = uses_byte_panels<F>(weight);
-        const Blocks blocks(byte_panels ? spans : std::span(&all, 1), kChunkBytes / row_bytes(weight, F::kQuantises), F::kTile);
+        const Blocks blocks(kUsesBytePanels<F> ? spans : std::span(&all, 1), kChunkBytes / F::row_bytes(weight.inputs), F::kTile);
         const int64_t panels = weight.outputs / kPanel, groups = pieces(panels, kChunkPanels);
         void* scratch = scratch_[rank].start();
         const int64_t panel_bytes = F::panel_bytes(weight.inputs);
@@ -233,11 +211,11 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
             for (int64_t panel = start; panel < std::min(panels, start + kChunkPanels); ++panel) {
                 const Packed packed{static_cast<const char*>(weight.panels) + panel * panel_bytes, ahead};
                 const PanelOutputs emit(weight, destination, panel * kPanel, put);
-                if (byte_panels && block.many) {
+                if (kUsesBytePanels<F> && block.many) {
                     BytePanel tiles(packed, x, weight.inputs, scratch);
                     multiply_rows<kIntegerTile>(tiles, block.first, block.last, emit);
                 } else {
-                    multiply_panel<F>(x, block.first, block.last, weight.inputs, packed, scratch, weight.bits, emit);
+                    multiply_panel<F>(x, block.first, block.last, weight.inputs, packed, scratch, emit);
                 }
             }
         });
@@ -245,8 +223,8 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
 }
 
 void Kernels::linear(const Linear& weight, const float* x, int64_t rows, float* out) {
-    space_.fit(rows * row_code_bytes(weight.inputs) + 5 * 64);
-    const Rows input = take_rows(space_, x, rows, weight.inputs);
+    space_.fit(rows * row_code_bytes(weight.inputs) + 64);
+    const Rows input{x, space_.take<char>(rows * row_code_bytes(weight.inputs))};
     fit_scratch(scratch_bytes(weight.inputs));
     const Spans spans{{0, rows, false}};
     team_.run([&](int rank) {
@@ -256,7 +234,7 @@ void Kernels::linear(const Linear& weight, const float* x, int64_t rows, float* 
 }
 
 void Kernels::gather(const Linear& weight, const int64_t* outputs, int64_t count, float* out) {
-    with_format(static_cast<Format>(weight.format), [&](auto format) {
+    with_format(static_cast<Format>(weight.format), weight.bits, [&](auto format) {
         const int64_t panel_bytes = format.panel_bytes(weight.inputs);
         team_.run([&](int) {
             team_.share(pieces(count, kMinPiece), [&](int64_t chunk) {

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "row_codes.h"
 
@@ -68,7 +69,8 @@ struct FloatFormat {
     static constexpr int kTile = 6;  // rows that share a load of the weights: 12 sums fit the registers
 
     static int64_t panel_bytes(int64_t inputs) { return inputs * kPanel * sizeof(Stored); }
-    static void prepare(const Rows&, int64_t, int64_t, RowBits) {}
+    static int64_t row_bytes(int64_t inputs) { return inputs * sizeof(float); }
+    static void prepare(const Rows&, int64_t, int64_t) {}
 
     struct AsStored {
         const Stored* panel;
@@ -107,7 +109,7 @@ struct FloatFormat {
     }
 
     template <int R, class Source>
-    static void tile(const Rows& rows, int64_t row, int64_t inputs, const Source& source, RowBits, Outputs (&out)[R]) {
+    static void tile(const Rows& rows, int64_t row, int64_t inputs, const Source& source, Outputs (&out)[R]) {
         const float* x[R];
         Outputs sums[R];  // a local copy, because the compiler would write the caller's to memory in every iteration
         for (int r = 0; r < R; ++r) {
@@ -187,10 +189,11 @@ struct UnpackedCodes {
     Floats minimum(int half) const { return headrace::load(minimums + half * kWidth); }
 };
 
-// A format of integer codes; one `Codes` is a panel of 32 inputs.
-template <class Codes>
+// A format of integer codes for rows of `bits`; one `Codes` is a panel of 32 inputs.
+template <class Codes, RowBits bits>
 struct IntegerFormat {
     using Kind = typename Codes::Kind;
+    using Group = std::conditional_t<Kind::kBytes, ByteGroup<bits>, PairGroup>;
     using Unpacked = UnpackedCodes<Kind>;
     static constexpr int kSteps = kGroup / Kind::kInputs;
     static constexpr bool kQuantises = true;
@@ -199,8 +202,12 @@ struct IntegerFormat {
 
     static int64_t panel_bytes(int64_t inputs) { return inputs / kGroup * sizeof(Codes); }
 
-    static void prepare(const Rows& rows, int64_t row, int64_t inputs, RowBits bits) {
-        round_row<Kind, Codes::kAffine>(rows, row, inputs, bits);
+    static int64_t row_bytes(int64_t inputs) { return inputs / kGroup * sizeof(Group); }
+
+    static void prepare(const Rows& rows, int64_t row, int64_t inputs) {
+        const float* x = rows.values + row * inputs;
+        Group* to = rows.groups<Group>(row, inputs);
+        for (int64_t group = 0; group < inputs / kGroup; ++group) round_to_codes(x + group * kGroup, to[group]);
     }
 
     struct AsStored {
@@ -248,37 +255,28 @@ struct IntegerFormat {
     }
 
     template <int R, class Source>
-    static void tile(const Rows& rows, int64_t row, int64_t inputs, const Source& source, RowBits bits, Outputs (&out)[R]) {
-        const int64_t groups = inputs / kGroup, stride = 2 * inputs;  // bytes from row to row, of either kind
-        const int8_t* x = rows.bytes(row, inputs);
-        const float* scales = rows.scales + row * groups;
-        const float* row_sums = rows.sums + row * groups;
-        const int8_t* high = x + inputs;
-        const uint8_t* outliers = rows.outliers + row * groups * kOutliers;
+    static void tile(const Rows& rows, int64_t row, int64_t inputs, const Source& source, Outputs (&out)[R]) {
+        const int64_t groups = inputs / kGroup;
+        const Group* x = rows.groups<Group>(row, inputs);
         Outputs sums[R];
         for (int r = 0; r < R; ++r) sums[r].half[0] = sums[r].half[1] = zero();
-        for (int64_t group = 0; group < groups; ++group, x += kSteps * sizeof(int32_t), ++scales, ++row_sums) {
+        for (int64_t group = 0; group < groups; ++group, ++x) {
             const auto& weight = source.group(group);
             source.prefetch_ahead(group);
             Ints exact[R][2] = {};
-            if (Kind::kPlanes && bits != RowBits::k8) {
-                if (bits == RowBits::kMixed) {
-                    add_outliers(weight, high, stride, outliers + group * kOutliers, groups * kOutliers, exact);
-                } else {
-                    add_products(weight, high, stride, exact);
-                }
-                high += high_bytes(bits);
+            if constexpr (Kind::kBytes && bits != RowBits::k8) {
+                add_high(weight, x, groups, exact);
                 for (int r = 0; r < R; ++r)
                     for (int half = 0; half < 2; ++half) exact[r][half] = times_256(exact[r][half]);
             }
-            add_products(weight, x, stride, exact);
+            add_products(weight, x->codes, row_bytes(inputs), exact);
             for (int half = 0; half < 2; ++half) {
                 const Floats weight_scale = weight.scale(half), minimum = weight.minimum(half);
                 for (int r = 0; r < R; ++r) {
-                    const Floats scale = weight_scale * broadcast(scales[r * groups]);
+                    const Floats scale = weight_scale * broadcast(x[r * groups].scale);
                     Floats& sum = sums[r].half[half];
                     sum = fmadd(to_floats(exact[r][half]), scale, sum);
-                    if constexpr (Codes::kAffine) sum = fmadd(minimum, broadcast(row_sums[r * groups]), sum);
+                    if constexpr (Codes::kAffine) sum = fmadd(minimum, broadcast(x[r * groups].sum), sum);
                 }
             }
         }
@@ -286,37 +284,42 @@ struct IntegerFormat {
     }
 
   private:
-    // Adds a group's products with the high bytes of `R` rows' outliers, whose indices are `apart` from row to row.
-    template <int R, class Group>
-    static inline __attribute__((always_inline)) void add_outliers(const Group& weight, const int8_t* high, int64_t stride,
-                                                                   const uint8_t* outliers, int64_t apart,
-                                                                   Ints (&exact)[R][2]) {
-        for (int r = 0; r < R; ++r) {
-            Ints sums[2] = {Kind::start(exact[r][0]), Kind::start(exact[r][1])};
-            for (int i = 0; i < kOutliers; ++i) {
-                const Halves& codes = weight.load(outliers[r * apart + i]);
-                const Ints value = broadcast(load_int32(high + r * stride + 4 * i));
-                sums[0] = in_place(Kind::add(sums[0], codes.left, value));
-                sums[1] = in_place(Kind::add(sums[1], codes.right, value));
+    // Adds a group's products with the high bytes of `R` rows, whose groups are `stride` apart.
+    template <int R, class Weight>
+    static inline __attribute__((always_inline)) void add_high(const Weight& weight, const Group* x, int64_t stride,
+                                                               Ints (&exact)[R][2]) {
+        if constexpr (bits == RowBits::k16) {
+            add_products(weight, x->high, stride * sizeof(Group), exact);
+        } else {
+            for (int r = 0; r < R; ++r) {
+                const Group& row = x[r * stride];
+                Ints sums[2] = {Kind::start(exact[r][0]), Kind::start(exact[r][1])};
+                for (int i = 0; i < kOutliers; ++i) {
+                    const Halves& codes = weight.load(row.outliers[i]);
+                    const Ints value = broadcast(load_int32(row.high[i]));
+                    sums[0] = in_place(Kind::add(sums[0], codes.left, value));
+                    sums[1] = in_place(Kind::add(sums[1], codes.right, value));
+                }
+                for (int half = 0; half < 2; ++half) exact[r][half] = Kind::total(exact[r][half], sums[half]);
             }
-            for (int half = 0; half < 2; ++half) exact[r][half] = Kind::total(exact[r][half], sums[half]);
         }
     }
 
     // Adds a group's products with codes of `R` rows, `stride` bytes apart, to the exact sums.
-    template <int R, class Group>
-    static inline __attribute__((always_inline)) void add_products(const Group& weight, const int8_t* x, int64_t stride,
+    template <int R, class Weight, class Code>
+    static inline __attribute__((always_inline)) void add_products(const Weight& weight, const Code* codes, int64_t stride,
                                                                    Ints (&exact)[R][2]) {
+        const char* x = reinterpret_cast<const char*>(codes);
         Ints sums[R][2];
         for (int r = 0; r < R; ++r)
             for (int half = 0; half < 2; ++half) sums[r][half] = Kind::start(exact[r][half]);
 #pragma GCC unroll 8
         for (int step = 0; step < kSteps; ++step) {
-            const Halves& codes = weight.load(step);
+            const Halves& word = weight.load(step);
             for (int r = 0; r < R; ++r) {
                 const Ints value = broadcast(load_int32(x + r * stride + step * sizeof(int32_t)));
-                sums[r][0] = in_place(Kind::add(sums[r][0], codes.left, value));
-                sums[r][1] = in_place(Kind::add(sums[r][1], codes.right, value));
+                sums[r][0] = in_place(Kind::add(sums[r][0], word.left, value));
+                sums[r][1] = in_place(Kind::add(sums[r][1], word.right, value));
             }
         }
         for (int r = 0; r < R; ++r)
@@ -330,11 +333,10 @@ struct Tiles {
     const Rows& rows;
     int64_t inputs;
     Source source;
-    RowBits bits;
 
     template <int R>
     void compute(int64_t row, Outputs (&out)[R]) {
-        F::template tile<R>(rows, row, inputs, source, bits, out);
+        F::template tile<R>(rows, row, inputs, source, out);
         source.ahead = 0;
     }
 };
@@ -354,9 +356,9 @@ void multiply_rows(Tiles& tiles, int64_t first, int64_t last, const Emit& emit) 
 
 template <class F, class Emit>
 void multiply_panel(const Rows& rows, int64_t first, int64_t last, int64_t inputs, const Packed& packed,
-                    void* scratch, RowBits bits, const Emit& emit) {
+                    void* scratch, const Emit& emit) {
     const auto multiply = [&](auto source) {
-        Tiles<F, decltype(source)> tiles{rows, inputs, source, bits};
+        Tiles<F, decltype(source)> tiles{rows, inputs, source};
         multiply_rows<F::kTile>(tiles, first, last, emit);
     };
     if (!F::kExpands || last - first <= F::kTile) {
@@ -366,15 +368,25 @@ void multiply_panel(const Rows& rows, int64_t first, int64_t last, int64_t input
     }
 }
 
-// Calls `use` with an object of the format's class.
+// Calls `use` with an object of the class of an integer format.
+template <class Codes, class Use>
+auto with_bits(RowBits bits, const Use& use) {
+    switch (bits) {
+        case RowBits::k8: return use(IntegerFormat<Codes, RowBits::k8>{});
+        case RowBits::k16: return use(IntegerFormat<Codes, RowBits::k16>{});
+        default: return use(IntegerFormat<Codes, RowBits::kMixed>{});
+    }
+}
+
+// Calls `use` with an object of the format's class; `bits`: of rows that are multiplied as bytes.
 template <class Use>
-auto with_format(Format format, const Use& use) {
+auto with_format(Format format, RowBits bits, const Use& use) {
     switch (format) {
         case Format::kFloat16: return use(FloatFormat<Float16>{});
         case Format::kBFloat16: return use(FloatFormat<BFloat16>{});
-        case Format::kInt8: return use(IntegerFormat<Int8Codes>{});
-        case Format::kInt4: return use(IntegerFormat<Int4Codes>{});
-        case Format::kUnsigned8: return use(IntegerFormat<UnsignedCodes>{});
+        case Format::kInt8: return use(IntegerFormat<Int8Codes, RowBits::k16>{});
+        case Format::kInt4: return with_bits<Int4Codes>(bits, use);
+        case Format::kUnsigned8: return with_bits<UnsignedCodes>(bits, use);
         default: return use(FloatFormat<Float32>{});
     }
 }

@@ -22,139 +22,157 @@ enum class RowBits : int64_t {
 
 constexpr int kOutliers = 2;  // quads of a group with codes of 16 bits in mixed rows
 
-// Rows of activations in the form that a weight format multiplies with; it uses only the arrays that it needs.
-//
-// A row of bytes has two planes: the low byte of each input's code, then the high bytes that are not known to be zero:
-// of all inputs, of each group's outliers, or none.
+// A group of 32 inputs of a row: codes, their scale, and the sum of the values that they stand for. All that a product
+// reads of a group is in one place, because addresses of several arrays in several rows would not fit the registers.
+struct PairGroup {
+    float scale, sum;
+    int16_t codes[kGroup];
+};
+
+// A group as bytes: the low byte of each input's code, then the high bytes that are not known to be zero.
+template <RowBits>
+struct ByteGroup {
+    float scale, sum;
+    int8_t codes[kGroup];
+};
+
+template <>
+struct ByteGroup<RowBits::k16> {
+    float scale, sum;
+    int8_t codes[kGroup];
+    int8_t high[kGroup];
+};
+
+template <>
+struct ByteGroup<RowBits::kMixed> {
+    float scale, sum;
+    int8_t codes[kGroup];
+    int8_t high[kOutliers][4];
+    uint8_t outliers[kOutliers];  // the quads' indices in the group
+};
+
+constexpr int64_t kMostGroupBytes = sizeof(PairGroup);
+static_assert(sizeof(ByteGroup<RowBits::k16>) == kMostGroupBytes && sizeof(ByteGroup<RowBits::kMixed>) < kMostGroupBytes);
+
+// Rows of activations, in floating point and in the form that a weight format multiplies with.
 struct Rows {
     const float* values;  // [R, inputs]
-    void* codes;          // [R, inputs] int16, or [R, 2, inputs] int8
-    float* scales;        // [R, inputs / 32]
-    float* sums;          // [R, inputs / 32]: of a group's rounded values
-    uint8_t* outliers;    // [R, inputs / 32, kOutliers]: their quads' indices in the group, in mixed rows
+    char* codes;          // [R, bytes of a row]
 
-    int8_t* bytes(int64_t row, int64_t inputs) const { return static_cast<int8_t*>(codes) + row * 2 * inputs; }
+    // Returns a row's groups, or those of the rows from it on.
+    template <class Group>
+    Group* groups(int64_t row, int64_t inputs) const {
+        return reinterpret_cast<Group*>(codes) + row * (inputs / kGroup);
+    }
 };
 
 // Rows of 16-bit codes: two inputs of an output are adjacent in the weights.
 struct Pairs {
     static constexpr int kInputs = 2;
-    static constexpr bool kPlanes = false;
+    static constexpr bool kBytes = false;
 
     static Ints add(Ints sum, Ints weight, Ints row) { return add_pairs(sum, weight, row); }
     static Ints start(Ints before) { return before; }
     static Ints total(Ints, Ints sum) { return sum; }
 };
 
-// Rows of two planes of 8-bit codes: four inputs of an output are adjacent, as unsigned weights of 4 bits.
+// Rows of bytes: four inputs of an output are adjacent, as unsigned weights of 4 bits.
 struct Quads {
     static constexpr int kInputs = 4;
-    static constexpr bool kPlanes = true;
+    static constexpr bool kBytes = true;
 
     static Ints add(Ints sum, Ints weight, Ints row) { return add_quads(sum, weight, row); }
     static Ints start(Ints before) { return quads_start(before); }
     static Ints total(Ints before, Ints sum) { return quads_total(before, sum); }
 };
 
-// Rows of two planes of 8-bit codes with unsigned weights of 8 bits.
+// Rows of bytes with unsigned weights of 8 bits.
 struct ByteQuads {
     static constexpr int kInputs = 4;
-    static constexpr bool kPlanes = true;
+    static constexpr bool kBytes = true;
 
     static Ints add(Ints sum, Ints weight, Ints row) { return add_byte_quads(sum, weight, row); }
     static Ints start(Ints before) { return before; }
     static Ints total(Ints, Ints sum) { return sum; }
 };
 
-// Finds the quads of a group with the largest magnitudes; returns the largest magnitude of the others.
-inline float find_outliers(const float* x, uint8_t (&outliers)[kOutliers]) {
-    alignas(16) int32_t keys[8];  // magnitudes as integers, which have the same order, with the index as the last bits
-    for (int half = 0; half < 2; ++half) {
-        const __m128 sign = _mm_set1_ps(-0.0f);
-        __m128 quads[4];
-        for (int i = 0; i < 4; ++i) quads[i] = _mm_andnot_ps(sign, _mm_loadu_ps(x + 16 * half + 4 * i));
-        _MM_TRANSPOSE4_PS(quads[0], quads[1], quads[2], quads[3]);
-        const __m128 peaks = _mm_max_ps(_mm_max_ps(quads[0], quads[1]), _mm_max_ps(quads[2], quads[3]));
-        const __m128i index = _mm_add_epi32(_mm_setr_epi32(0, 1, 2, 3), _mm_set1_epi32(4 * half));
-        const __m128i bits = _mm_andnot_si128(_mm_set1_epi32(7), _mm_castps_si128(peaks));
-        _mm_store_si128(reinterpret_cast<__m128i*>(keys) + half, _mm_or_si128(bits, index));
-    }
-    int32_t first = 0, second = 0, third = 0;
-    for (int32_t key : keys) {
-        const int32_t lower = std::min(first, key), lowest = std::min(second, lower);
-        first = std::max(first, key);
-        second = std::max(second, lower);
-        third = std::max(third, lowest);
-    }
-    outliers[0] = first & 7;
-    outliers[1] = second & 7;
-    float others;
-    std::memcpy(&others, &third, sizeof others);
-    return others;
+// The quads of a group with the largest magnitudes, and the largest magnitudes of the group and of its other quads.
+struct Outliers {
+    uint8_t quads[kOutliers];
+    float highest, others;
+};
+
+// Returns the largest magnitudes of four quads, in order.
+inline __m128 quad_peaks(const float* x) {
+    const auto quad = [&](int i) { return _mm_andnot_ps(_mm_set1_ps(-0.0f), _mm_loadu_ps(x + 4 * i)); };
+    const auto halve = [](__m128 a, __m128 b) { return _mm_max_ps(_mm_shuffle_ps(a, b, 0x88), _mm_shuffle_ps(a, b, 0xdd)); };
+    return halve(halve(quad(0), quad(1)), halve(quad(2), quad(3)));
 }
 
-// Rounds a group of 32 inputs to bytes, and returns its scale. `low` and `high`: the planes of the group.
-inline float round_to_bytes(const float* x, RowBits bits, float highest, int8_t* low, int8_t* high, uint8_t* outliers,
-                            Ints (&whole)[kGroup / kWidth]) {
-    constexpr int kVectors = kGroup / kWidth;
-    uint8_t found[kOutliers];
-    float scale = highest / (bits == RowBits::k8 ? kLargestByte : kLargestPair);
-    if (bits == RowBits::kMixed) scale = std::max(scale, find_outliers(x, found) / kLargestByte);
+// Magnitudes are compared as integers, which have the same order, with the quad's index as their last bits. Lanes of
+// vectors are merged as sorted lists of at most three: the fourth and later can't be among the three largest.
+inline Outliers find_outliers(const float* x) {
+    const auto keys = [&](int first) {
+        const __m128i bits = _mm_castps_si128(quad_peaks(x + 4 * first));
+        return _mm_or_si128(_mm_andnot_si128(_mm_set1_epi32(7), bits), _mm_add_epi32(_mm_setr_epi32(0, 1, 2, 3), _mm_set1_epi32(first)));
+    };
+    const auto more = [](__m128i a, __m128i b) { return _mm_max_epi32(a, b); };
+    const auto less = [](__m128i a, __m128i b) { return _mm_min_epi32(a, b); };
+    const __m128i left = keys(0), right = keys(4);
+    const __m128i high = more(left, right), low = less(left, right);
+    const __m128i other_high = _mm_shuffle_epi32(high, 0x4e), other_low = _mm_shuffle_epi32(low, 0x4e);
+    const __m128i behind = less(high, other_high), lows = more(low, other_low);
+    const __m128i a1 = more(high, other_high), a2 = more(behind, lows), a3 = less(behind, lows);
+    const __m128i b1 = _mm_shuffle_epi32(a1, 0xb1), b2 = _mm_shuffle_epi32(a2, 0xb1), b3 = _mm_shuffle_epi32(a3, 0xb1);
+    const int32_t first = _mm_cvtsi128_si32(more(a1, b1));
+    const int32_t second = _mm_cvtsi128_si32(more(less(a1, b1), more(a2, b2)));
+    const __m128i third = more(more(less(a1, b2), less(a2, b1)), more(a3, b3));
+    Outliers found{{static_cast<uint8_t>(first & 7), static_cast<uint8_t>(second & 7)}, 0.0f, 0.0f};
+    std::memcpy(&found.highest, &first, sizeof first);
+    found.others = _mm_cvtss_f32(_mm_castsi128_ps(third));
+    return found;
+}
+
+// Divides a group's inputs by a scale, to the nearest integers, and writes the scale and the sum of the rounded values.
+template <class Group>
+void round_group(const float* x, float scale, Group& group, Ints (&whole)[kGroup / kWidth]) {
     const Floats factor = broadcast(scale > 0 ? 1.0f / scale : 0.0f);
-    for (int i = 0; i < kVectors; ++i) whole[i] = to_ints(load(x + i * kWidth) * factor);
-    if (bits == RowBits::k8) {
-        narrow(whole, low);
-        return scale;
+    Ints total = broadcast(0);
+    for (int i = 0; i < kGroup / kWidth; ++i) {
+        whole[i] = to_ints(load(x + i * kWidth) * factor);
+        total = add(total, whole[i]);
     }
-    Ints lower[kVectors], upper[kVectors];
-    for (int i = 0; i < kVectors; ++i) {
-        lower[i] = low_byte(whole[i]);
-        upper[i] = over_256(add(whole[i], broadcast(128)));
-    }
-    narrow(lower, low);
-    if (bits == RowBits::k16) {
-        narrow(upper, high);
-        return scale;
-    }
-    alignas(64) int8_t bytes[kGroup];
-    narrow(upper, bytes);
-    for (int i = 0; i < kOutliers; ++i) {
-        std::memcpy(high + 4 * i, bytes + 4 * found[i], 4);
-        outliers[i] = found[i];
-    }
-    return scale;
+    group.scale = scale;
+    group.sum = sum(to_floats(total)) * scale;  // whole numbers below 2^24: exact in any order
 }
 
-// Bytes of a group in the plane of high bytes.
-inline int64_t high_bytes(RowBits bits) { return bits == RowBits::kMixed ? 4 * kOutliers : kGroup; }
+inline void round_to_codes(const float* x, PairGroup& group) {
+    Ints whole[kGroup / kWidth];
+    round_group(x, peak(x, kGroup) / 32767.0f, group, whole);
+    narrow(whole, group.codes);
+}
 
-// Rounds a row to codes of 16 bits, or to bytes.
-template <class Kind, bool kSums>
-void round_row(const Rows& rows, int64_t row, int64_t inputs, RowBits bits) {
-    const int64_t groups = inputs / kGroup;
-    const float* x = rows.values + row * inputs;
-    int8_t* low = rows.bytes(row, inputs);
-    int8_t* high = low + inputs;
-    uint8_t* outliers = rows.outliers + row * groups * kOutliers;
-    for (int64_t group = 0; group < groups; ++group, x += kGroup) {
-        const float highest = peak(x, kGroup);
-        constexpr int kVectors = kGroup / kWidth;
-        Ints whole[kVectors];
-        float scale = highest / 32767.0f;
-        if constexpr (Kind::kPlanes) {
-            scale = round_to_bytes(x, bits, highest, low + group * kGroup, high + group * high_bytes(bits),
-                                   outliers + group * kOutliers, whole);
-        } else {
-            const Floats factor = broadcast(highest > 0 ? 32767.0f / highest : 0.0f);
-            for (int i = 0; i < kVectors; ++i) whole[i] = to_ints(load(x + i * kWidth) * factor);
-            narrow(whole, static_cast<int16_t*>(rows.codes) + row * inputs + group * kGroup);
-        }
-        rows.scales[row * groups + group] = scale;
-        if constexpr (kSums) {
-            Floats total = to_floats(whole[0]);  // whole numbers below 2^24: exact in any order
-            for (int i = 1; i < kVectors; ++i) total += to_floats(whole[i]);
-            rows.sums[row * groups + group] = sum(total) * scale;
-        }
+inline void round_to_codes(const float* x, ByteGroup<RowBits::k8>& group) {
+    Ints whole[kGroup / kWidth];
+    round_group(x, peak(x, kGroup) / kLargestByte, group, whole);
+    narrow(whole, group.codes);
+}
+
+inline void round_to_codes(const float* x, ByteGroup<RowBits::k16>& group) {
+    Ints whole[kGroup / kWidth];
+    round_group(x, peak(x, kGroup) / kLargestPair, group, whole);
+    split_bytes(whole, group.codes, group.high);
+}
+
+inline void round_to_codes(const float* x, ByteGroup<RowBits::kMixed>& group) {
+    const Outliers found = find_outliers(x);
+    Ints whole[kGroup / kWidth];
+    round_group(x, std::max(found.highest / kLargestPair, found.others / kLargestByte), group, whole);
+    alignas(64) int8_t high[kGroup];
+    split_bytes(whole, group.codes, high);
+    for (int i = 0; i < kOutliers; ++i) {
+        std::memcpy(group.high[i], high + 4 * found.quads[i], 4);
+        group.outliers[i] = found.quads[i];
     }
 }
 
