@@ -20,6 +20,7 @@ from inference_worker.engine.layers.linear import Linear, MergedLinear
 from inference_worker.engine.layers.rms_norm import RMSNorm
 from inference_worker.engine.native.library import (
     HEAD_STEP,
+    AttentionBits,
     CacheStruct,
     HeadsStruct,
     Kernels,
@@ -64,6 +65,13 @@ def check_supported(config: DecoderConfig) -> None:
         raise NativeUnavailable(f"activation {config.activation!r}")
 
 
+def _attention_bits(activation_bits: ActivationBits, *, quantised: bool) -> AttentionBits:
+    """Return the bits of the numbers in prefill attention; `quantised`: whether weights are."""
+    if activation_bits == 8:
+        return 8
+    return 13 if activation_bits == "auto" and quantised else 32
+
+
 class NativeDecoder:
     """A `CausalLM` (`causal_lm.py`) on the compiled CPU kernels; copies the weights of a loaded `Decoder`, packed."""
 
@@ -82,23 +90,24 @@ class NativeDecoder:
             values: matrices by their Hugging Face names, in place of the model's own.
             kernels: the kernels that compute the model.
             activation_bits: bits of the activations in products with int4 weights, and with int8 ones where that is
-                faster: 16, 8, or "auto" (ADR 0083). With 8, prefill also computes attention in integers (ADR 0042,
-                0045) and expands int4 weights to bytes (ADR 0044).
+                faster: 16, 8, or "auto" (ADR 0083). With 8, and with "auto" beside quantised weights, prefill also
+                computes attention in integers (ADR 0042, 0045); with 8 it expands int4 weights to bytes (ADR 0044).
         """
         self.shape = model.shape
         self.rotary = model.rotary
         self._kernels = kernels
         self._panel = kernels.panel
         self._activation_bits = activation_bits
+        self._attention_bits = _attention_bits(activation_bits, quantised=bool(values))
         self._config = model.config
         self.step_interrupt = StepInterrupt()
         self._arena = WeightArena()
         self._keep_alive: list[PackedWeight | Tensor] = []
         stack = model.model
-        self._embedding = self._pack(values.get("model.embed_tokens.weight", stack.embed_tokens.weight))
+        self._embedding = self._pack_head(values.get("model.embed_tokens.weight", stack.embed_tokens.weight))
         self._head = self._embedding
         if not model.tied_embeddings:
-            self._head = self._pack(values.get("lm_head.weight", model.lm_head.weight))
+            self._head = self._pack_head(values.get("lm_head.weight", model.lm_head.weight))
         self._final_norm = self._norm(stack.norm)
         self._layers = [
             self._layer(layer, f"model.layers.{index}", values)  # type: ignore[arg-type]
@@ -138,7 +147,7 @@ class NativeDecoder:
                 HeadsStruct(attention.query_heads, attention.kv_heads, attention.head_size),
                 self._final_norm,
                 (LayerStruct * len(self._layers))(*self._layers),
-                CacheStruct.of(cache, integer=self._activation_bits == 8),
+                CacheStruct.of(cache, bits=self._attention_bits),
             )
             self._bound = cache, model
         return self._bound[1]
@@ -178,6 +187,10 @@ class NativeDecoder:
         narrow = self._kernels.multiplies_bytes or not isinstance(values, Int8Values)
         packed = pack(values, bias, panel=self._panel, activation_bits=self._activation_bits, signed=not narrow)
         return replace(packed, panels=self._arena.store(packed.panels))
+
+    def _pack_head(self, values: Values) -> PackedWeight:
+        """Pack the embedding or the output layer, where only 8 bits round inputs to less than 16 (ADR 0083)."""
+        return replace(self._pack(values), activation_bits=8 if self._activation_bits == 8 else 16)
 
     def _norm(self, norm: RMSNorm) -> NormStruct:
         weight = norm.weight.float().contiguous()

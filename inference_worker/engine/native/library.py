@@ -10,6 +10,7 @@ import ctypes
 import weakref
 from ctypes import byref
 from functools import cache
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -21,6 +22,8 @@ from inference_worker.engine.native.packing import FLOATS, INT8, PackedWeight
 from inference_worker.engine.native.step_interrupt import NEVER
 from inference_worker.errors import NativeError, NativeUnavailable
 
+AttentionBits = Literal[32, 13, 8]
+"""Bits of the numbers in prefill attention: float32, or integers (ADR 0042, 0045)."""
 HEAD_STEP = 16
 """The head size must be a multiple of this."""
 
@@ -85,17 +88,17 @@ class HeadsStruct(ctypes.Structure):
 class CacheStruct(ctypes.Structure):
     """The ctypes mirror of `Cache` in `src/decoder.h`: the number format and block size of the KV cache."""
 
-    _fields_ = (("format", _int64), ("block_size", _int64), ("integer", _int64))
+    _fields_ = (("format", _int64), ("block_size", _int64), ("bits", _int64))
 
     @classmethod
-    def of(cls, cache: KVCache, *, integer: bool) -> CacheStruct:
+    def of(cls, cache: KVCache, *, bits: AttentionBits) -> CacheStruct:
         """Create the kernels' structure that describes the number format and the block size of `cache`.
 
         Called for each call of `Kernels.attention`, and when a decoder binds a cache.
-        `integer`: whether prefill attends in integers, except in a float32 cache (ADR 0042).
+        `bits`: of the numbers in prefill attention, integers below 32 except in a float32 cache (ADR 0042, 0045).
         """
         form = INT8 if cache.shape.quantised else FLOATS[cache.shape.dtype]
-        return cls(form, cache.shape.block_size, integer)
+        return cls(form, cache.shape.block_size, bits)
 
 
 class ModelStruct(ctypes.Structure):
@@ -197,12 +200,12 @@ class Kernels:
         return out
 
     def attention(
-        self, cache: KVCache, inputs: AttentionInputs, metadata: AttentionMetadata, *, integer: bool = False
+        self, cache: KVCache, inputs: AttentionInputs, metadata: AttentionMetadata, *, bits: AttentionBits = 32
     ) -> Tensor:
         """Compute one layer's attention for the T tokens of a step: [T, query heads, head size] float32.
 
-        First writes the layer's new keys and values to `cache`. `inputs` must be float32; `integer`: whether prefill
-        attends in integers.
+        First writes the layer's new keys and values to `cache`. `inputs` must be float32; `bits`: of
+        the numbers in prefill attention, as for `CacheStruct.of`.
         """
         query, key = inputs.query, inputs.key
         out = query.new_empty(query.shape)
@@ -210,7 +213,7 @@ class Kernels:
             "attention",
             self._handle,
             byref(HeadsStruct(query.shape[1], *key.shape[1:])),
-            byref(CacheStruct.of(cache, integer=integer)),
+            byref(CacheStruct.of(cache, bits=bits)),
             cache.keys[inputs.layer].data_ptr(),
             cache.values[inputs.layer].data_ptr(),
             byref(StepStruct.of(metadata)),

@@ -29,7 +29,8 @@ int64_t scratch_bytes(int64_t inputs) {
 int64_t attention_scratch_bytes(const Heads& heads) {
     using AnyVector = ByteVector;
     return std::max({TiledAttention<AnyVector, FloatNumbers>::scratch_floats(heads),
-                     TiledAttention<AnyVector, IntegerNumbers>::scratch_floats(heads),
+                     TiledAttention<AnyVector, CodeNumbers>::scratch_floats(heads),
+                     TiledAttention<AnyVector, NarrowNumbers>::scratch_floats(heads),
                      RowAttention<AnyVector>::scratch_floats(heads)}) *
            sizeof(float);
 }
@@ -251,7 +252,7 @@ void Kernels::gather(const Linear& weight, const int64_t* outputs, int64_t count
 // step, query heads, head size], rows `stride` and `out_stride` floats apart.
 template <class Vector>
 void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
-                     const PagedSide<Vector>& keys, const PagedSide<Vector>& values, bool integer, int64_t window,
+                     const PagedSide<Vector>& keys, const PagedSide<Vector>& values, int64_t bits, int64_t window,
                      float* out, int64_t out_stride, int rank) {
     float* scratch = static_cast<float*>(scratch_[rank].start());
     const int64_t count = tasks.size();
@@ -268,8 +269,11 @@ void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, 
                 attention.attend(task, query, stride, keys, values, step.block_tables + task.sequence * step.table_width,
                                  step.lengths[task.sequence] - queries_after, window, out, out_stride);
             };
-            if (integer && !std::is_same_v<Vector, FloatVector<Float32>>) {
-                attend(TiledAttention<Vector, IntegerNumbers>(keys.heads, scratch));
+            const bool rounds = !std::is_same_v<Vector, FloatVector<Float32>>;
+            if (rounds && bits == 8) {
+                attend(TiledAttention<Vector, NarrowNumbers>(keys.heads, scratch));
+            } else if (rounds && bits == 13) {
+                attend(TiledAttention<Vector, CodeNumbers>(keys.heads, scratch));
             } else {
                 attend(TiledAttention<Vector, FloatNumbers>(keys.heads, scratch));
             }
@@ -295,7 +299,7 @@ void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void
                 key_side.store(step.slots[row], key + row * kv_width);
                 value_side.store(step.slots[row], value + row * kv_width);
             });
-            attend<Vector>(step, tasks, scaled, width, key_side, value_side, cache.integer, window, out, width, rank);
+            attend<Vector>(step, tasks, scaled, width, key_side, value_side, cache.bits, window, out, width, rank);
         });
     });
 }
@@ -346,7 +350,7 @@ void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& s
             position(model, layer, keys, values, step.slots[row], cos + row * turns, sin + row * turns,
                      use.qkv + row * qkv_width);
         });
-        attend<Vector>(step, states.tasks, use.qkv, qkv_width, keys, values, model.cache.integer, layer.window, use.mixed,
+        attend<Vector>(step, states.tasks, use.qkv, qkv_width, keys, values, model.cache.bits, layer.window, use.mixed,
                        heads.query * heads.size, rank);
     });
     if (states.spans.empty()) return;

@@ -37,7 +37,7 @@ struct Layer {
 
 struct Cache {
     int64_t format, block_size;  // format: a floating-point `Format`, or kInt8
-    int64_t integer;               // attention of many rows in integers, unless the cache is float32
+    int64_t bits;                // of numbers in attention of many rows: 32, or 13 or 8 unless the cache is float32
 };
 
 struct Model {
@@ -122,7 +122,7 @@ class Kernels {
                       const float* cos, const float* sin, const Buffers& use, float* x, int rank);
     template <class Vector>
     void attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
-                const PagedSide<Vector>& keys, const PagedSide<Vector>& values, bool integer, int64_t window, float* out,
+                const PagedSide<Vector>& keys, const PagedSide<Vector>& values, int64_t bits, int64_t window, float* out,
                 int64_t out_stride, int rank);
     template <class Put>
     void multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Destination& destination, const Put& put);

@@ -186,6 +186,7 @@ struct ByteNumbers {
     }
 };
 
-using IntegerNumbers = std::conditional_t<kMultipliesBytes, ByteNumbers, CodeNumbers>;
+// The narrowest that are faster than others.
+using NarrowNumbers = std::conditional_t<kMultipliesBytes, ByteNumbers, CodeNumbers>;
 
 }  // namespace headrace
