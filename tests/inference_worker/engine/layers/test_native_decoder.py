@@ -13,9 +13,11 @@ from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder, check_supported
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.native.library import Kernels
+from inference_worker.engine.native.packing import Int8Values
 from inference_worker.engine.native.step_interrupt import AT_NEXT_LAYER, NEVER
 from inference_worker.errors import NativeUnavailable
 from inference_worker.model_files.model_source import resolve
+from inference_worker.settings import ActivationBits
 from tests.fakes.packed_steps import first_step, packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny
 from tests.inference_worker.engine.models.test_families import CASES
@@ -55,6 +57,46 @@ def test_many_sequences_read_all_heads_together(
     expected = packed_logits(model, sequences, [64])
     for rows, reference in zip(packed_logits(native, sequences, [1]), expected, strict=True):
         torch.testing.assert_close(rows, reference, atol=1e-4, rtol=1e-4)
+
+
+def logits_by_bits(folder: Path, instructions: str, *, quantised: bool) -> dict[ActivationBits, list[torch.Tensor]]:
+    """Logits of two models for each number of bits: of the output layer alone, and of a model with a bfloat16 cache."""
+    save_tiny(folder, "llama", **FITTING)
+    model = load_model(resolve(str(folder)), torch.float32, CPU)
+    assert isinstance(model, Decoder)
+    values = {"lm_head.weight": Int8Values.of(model.lm_head.weight)} if quantised else {}
+    states = torch.randn(3, model.lm_head.weight.shape[1], generator=torch.Generator().manual_seed(1))
+    found: dict[ActivationBits, list[torch.Tensor]] = {}
+    choices: tuple[ActivationBits, ...] = (16, "auto", 8)
+    for bits in choices:
+        native = NativeDecoder(model, values, Kernels(1, instructions), activation_bits=bits)
+        found[bits] = [
+            native.logits(states),
+            *packed_logits(native, random_sequences(97), [64], cache_dtype=torch.bfloat16),
+        ]
+    return found
+
+
+def test_the_output_layer_has_inputs_of_16_bits_by_default(instructions: str, tmp_path: Path) -> None:
+    (wide, *_), (default, *_), (narrow, *_) = logits_by_bits(tmp_path, instructions, quantised=True).values()
+    assert torch.equal(default, wide)
+    assert torch.equal(narrow, wide) != Kernels(1, instructions).multiplies_bytes
+
+
+def test_a_model_that_is_not_quantised_attends_in_float32_by_default(instructions: str, tmp_path: Path) -> None:
+    wide, default, narrow = logits_by_bits(tmp_path, instructions, quantised=False).values()
+    assert all(map(torch.equal, default, wide))
+    assert not all(map(torch.equal, narrow, wide))
+
+
+def test_a_quantised_model_attends_in_13_bits_by_default(instructions: str, tmp_path: Path) -> None:
+    (_, *wide), (_, *default), _ = logits_by_bits(tmp_path, instructions, quantised=True).values()
+    assert not all(map(torch.equal, default, wide))
+    assert max(map(relative_error, default, wide)) < 0.002
+
+
+def relative_error(found: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+    return (found - expected).norm() / expected.norm()
 
 
 @pytest.mark.parametrize("head_dim", [48, 80])

@@ -20,7 +20,7 @@ from inference_worker.engine.native.packing import Int4Values, Int8Values, Packe
 from inference_worker.engine.weights.gguf_file import GGUFFile
 from inference_worker.errors import UnsupportedModel
 from inference_worker.model_files.model_source import resolve
-from inference_worker.settings import EngineSettings
+from inference_worker.settings import ActivationBits, EngineSettings
 from tests.fakes.gguf_models import FILES
 from tests.fakes.packed_steps import packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny
@@ -87,9 +87,9 @@ def test_logits_are_those_of_the_dense_model(kind: str, asked: str, chosen: str,
         ("IQ4_XS", "int8"),
     ],
 )
-@pytest.mark.parametrize("activation_bits", [16, 8])
+@pytest.mark.parametrize("activation_bits", [16, 8, "auto"])
 def test_files_as_people_have_them_stay_quantised(
-    name: str, chosen: str, activation_bits: int, monkeypatch: pytest.MonkeyPatch
+    name: str, chosen: str, activation_bits: ActivationBits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Written by `llama-quantize`; the model of the file's dequantised weights in `transformers` is the reference."""
     packed: list[type] = []
@@ -112,7 +112,7 @@ def test_files_as_people_have_them_stay_quantised(
         for rows, ids in zip(packed_logits(model, sequences, plan), sequences, strict=True):
             with torch.inference_mode():
                 expected = theirs(torch.tensor([ids])).logits[0]
-            assert (rows - expected).norm() / expected.norm() < (0.015 if activation_bits == 16 else 0.03)
+            assert (rows - expected).norm() / expected.norm() < (0.03 if activation_bits == 8 else 0.015)
             # Greedy tokens are the reference's, except where it has another of nearly the same logit.
             chosen_logits = expected.gather(1, rows.argmax(dim=-1, keepdim=True))
             assert (expected.amax(dim=-1, keepdim=True) - chosen_logits).max() < 0.05 * expected.std()

@@ -100,6 +100,29 @@ def test_the_largest_inputs_of_a_group_do_not_coarsen_the_others(kernels: Kernel
     assert mixed < bytes_only / 20
 
 
+def mixed_codes(x: torch.Tensor) -> torch.Tensor:
+    """Rows as products see them with mixed bits: quads beside the two largest of a group determine its step."""
+    groups = x.view(len(x), -1, GROUP)
+    largest = groups.abs().view(len(x), -1, GROUP // 4, 4).amax(-1).sort(dim=-1, descending=True).values
+    step = torch.maximum(largest[..., 2] / 127, largest[..., 0] / (256 * 127))[..., None]
+    return ((groups / step).round() * step).flatten(1)
+
+
+@pytest.mark.parametrize("kind", ["int4", "int8"])
+@pytest.mark.parametrize("spread", [0.3, 1, 4])
+def test_mixed_rows_are_rounded_by_their_third_largest_quad(kernels: Kernels, kind: str, spread: float) -> None:
+    generator = torch.Generator().manual_seed(4)
+    values = values_of(kind, 40, 4 * GROUP)
+    x = (
+        torch.randn(50, 4 * GROUP, generator=generator)
+        * (spread * torch.randn(50, 4 * GROUP, generator=generator)).exp()
+    )
+    weight = dequantise(values)
+    rounding = (product(kernels, f"{kind}-mixed", values, x) - x @ weight.T).norm()
+    error = (product(kernels, f"{kind}-mixed", values, x) - mixed_codes(x) @ weight.T).norm()
+    assert error < rounding / 30
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_sums_of_codes_do_not_overflow(kernels: Kernels, sign: int) -> None:
     """All codes and all values at their largest."""
@@ -109,11 +132,14 @@ def test_sums_of_codes_do_not_overflow(kernels: Kernels, sign: int) -> None:
     cases = (
         (int4, 15, "int4"),
         (int4, 15, "int4-8"),
+        (int4, 15, "int4-mixed"),
         (int8, -127, "int8"),
         (most, 127, "int8"),
         (int8, -127, "int8-signed"),
         (int8, -127, "int8-8"),
         (most, 127, "int8-8"),
+        (int8, -127, "int8-mixed"),
+        (most, 127, "int8-mixed"),
     )
     for values, code, kind in cases:
         products = product(kernels, kind, values, torch.full((5, 64), 2.0 * sign))
