@@ -71,6 +71,11 @@ SECTIONS = {
         "First token under load",
         "Long streams run; a new prompt arrives at a random moment. Engine called directly.",
     ),
+    "engine-activation-bits": (
+        "Bits of activations",
+        "Time of a decoding step of sequences with 128 prompt tokens, and of a prefill until its first token, with each"
+        " `--activation-bits`, in turns. The loss of quality is in its [own table](#quality).",
+    ),
     "engine-prefix-cache": (
         "Prefix cache",
         "Tenants with a system prompt of 1,024 tokens each, conversations of four turns, 16 at a time.",

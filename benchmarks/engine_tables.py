@@ -228,6 +228,40 @@ def memory(bench: Bench) -> list[Row]:
     return rows
 
 
+# --- Activation bits ------------------------------------------------------------------------------
+
+
+def activation_bits(bench: Bench) -> list[Row]:
+    """Measure a decoding step by batch size, and a prefill of 512 tokens, with each number of bits of activations.
+
+    Engines take turns. Returns a result row for each load, with the median milliseconds of each engine.
+    """
+    engines = {bits: warm_up(bench.build(activation_bits=bits)) for bits in (16, "auto", 8)}
+    rows: list[Row] = []
+    for size in bench.scale.batches:
+        times: dict[int | str, list[float]] = {bits: [] for bits in engines}
+        for _ in range(_TURNS):
+            for bits, engine in engines.items():
+                run = engine_driver.run_batch(engine, bench.fixed(size, bench.scale.length, _STEPS))
+                times[bits].append(size / decode_rate(list(run.timelines.values())))
+        rows.append({"load": "decoding", "sequences": size, **_by_bits(times)})
+    times = {bits: [] for bits in engines}
+    for _ in range(_TURNS):
+        for bits, engine in engines.items():
+            run = engine_driver.run_batch(engine, bench.fixed(1, _PREFILL, 1))
+            times[bits].extend(timeline.ttft for timeline in run.timelines.values())
+    return [*rows, {"load": f"prefill of {_PREFILL} tokens", "sequences": 1, **_by_bits(times)}]
+
+
+_TURNS, _STEPS, _PREFILL = 7, 33, 512
+"""Number of turns; tokens generated per sequence in a turn; prompt tokens of the prefill."""
+
+
+def _by_bits(times: dict[int | str, list[float]]) -> Row:
+    names = {bits: "auto" if bits == "auto" else f"{bits}_bits" for bits in times}
+    return {f"{names[bits]}_ms": milliseconds(median(took)) for bits, took in times.items()}
+
+
 TABLES: dict[str, Callable[[Bench], list[Row]]] = {
     "batch": batch,
     "prefill": prefill,
@@ -235,4 +269,5 @@ TABLES: dict[str, Callable[[Bench], list[Row]]] = {
     "prefix-cache": prefix_cache,
     "memory": memory,
     "lengths": lengths,
+    "activation-bits": activation_bits,
 }

@@ -17,7 +17,7 @@ def build(**changes: object) -> Engine:
     return tiny_engine(TinyModel(max_position=4096), num_kv_blocks=20_000, **changes)
 
 
-@pytest.mark.parametrize("table", ["batch", "prefill", "first-token-under-load", "lengths"])
+@pytest.mark.parametrize("table", ["batch", "prefill", "first-token-under-load", "lengths", "activation-bits"])
 def test_a_table(table: str) -> None:
     rows = TABLES[table](Bench(build, TINY))
     assert rows
