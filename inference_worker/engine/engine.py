@@ -24,7 +24,7 @@ from inference_worker.engine.loading.draft_model import DraftModel, load_draft_m
 from inference_worker.engine.loading.dtypes import kv_cache_dtype_for, weight_dtype
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.loading.native_conversion import convert_to_native
-from inference_worker.engine.native.build import best_instructions
+from inference_worker.engine.native.library import usable_instructions
 from inference_worker.engine.native.step_interrupt import AT_NEXT_LAYER, NEVER, StepInterrupt
 from inference_worker.engine.scheduling.block_manager import BlockManager
 from inference_worker.engine.scheduling.draft_speculation import DraftSpeculation
@@ -47,7 +47,8 @@ from inference_worker.settings import EngineSettings
 from inference_worker.structured.compilation_queue import CompilationQueue, ReadVocabulary, no_vocabulary
 from inference_worker.tokenizer.tokenizer_files import read_vocabulary
 
-STEP_COSTS = {"avx2": StepCost(fixed=6, cheap_rows=4), "avx512": StepCost(fixed=8, cheap_rows=16)}
+_WIDE = StepCost(fixed=8, cheap_rows=16)
+STEP_COSTS = {"avx2": StepCost(fixed=6, cheap_rows=4), "avx512": _WIDE, "amx": _WIDE}
 """Step costs of the compiled kernels by instruction set (ADR 0009)."""
 
 UNMEASURED_COST = StepCost(fixed=64, cheap_rows=32)
@@ -282,7 +283,7 @@ def _lookup(settings: EngineSettings, attention: str) -> Speculation:
     if settings.speculation == "ngram":
         return LookupSpeculation(FREE_ROWS)
     if settings.speculation == "auto" and attention == "native":
-        return LookupSpeculation(STEP_COSTS[best_instructions()])
+        return LookupSpeculation(STEP_COSTS[usable_instructions()])
     return NoSpeculation()
 
 
@@ -295,7 +296,7 @@ def _draft_speculation(
     return DraftSpeculation(
         IsolatingRunner(runner).execute,
         BlockManager(cache.num_blocks, settings.block_size, _prefix_cache(settings)),
-        STEP_COSTS[best_instructions()] if attention == "native" else UNMEASURED_COST,
+        STEP_COSTS[usable_instructions()] if attention == "native" else UNMEASURED_COST,
         relative_cost=draft.relative_cost,
         max_model_len=draft.model.shape.max_position,
         max_batched_tokens=settings.max_num_batched_tokens,

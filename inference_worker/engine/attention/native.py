@@ -13,8 +13,8 @@ from torch import Tensor
 
 from inference_worker.engine.attention_backend import AttentionBackend, AttentionInputs, AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache
-from inference_worker.engine.native.build import best_instructions, built_library
-from inference_worker.engine.native.library import HEAD_STEP, Kernels
+from inference_worker.engine.native.build import built_library
+from inference_worker.engine.native.library import HEAD_STEP, Kernels, usable_instructions
 from inference_worker.errors import NativeUnavailable
 
 
@@ -30,7 +30,7 @@ class NativeAttention(AttentionBackend):
             raise NativeUnavailable(f"the compiled kernels are the CPU's, the cache is on {cache.keys[0].device}")
         if cache.shape.head_size % HEAD_STEP:
             raise NativeUnavailable(f"heads of {cache.shape.head_size} are no multiple of {HEAD_STEP}")
-        built_library(best_instructions())
+        built_library(usable_instructions())
 
     @cached_property
     def kernels(self) -> Kernels:

@@ -39,11 +39,13 @@ class InstructionSet:
         name: name of the header that wraps it.
         needed: required processor features, as named by `torch.cpu`.
         flags: compiler flags.
+        tiles: whether it has AMX's tiles, which a process must ask for (`amx.py`).
     """
 
     name: str
     needed: tuple[str, ...]
     flags: tuple[str, ...]
+    tiles: bool = False
 
     def missing(self) -> list[str]:
         """Return the processor features that this instruction set needs and this processor lacks; empty if none."""
@@ -56,12 +58,20 @@ _AVX512 = InstructionSet(
     (*_AVX2.needed, "avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"),
     (*_AVX2.flags, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
 )
-INSTRUCTION_SETS = {kind.name: kind for kind in (_AVX512, _AVX2)}
+_AMX = InstructionSet(
+    "amx",
+    (*_AVX512.needed, "amx_tile", "amx_int8"),
+    (*_AVX512.flags, "-mamx-tile", "-mamx-int8"),
+    tiles=True,
+)
+INSTRUCTION_SETS = {kind.name: kind for kind in (_AMX, _AVX512, _AVX2)}
 """Instruction sets by name, the fastest first."""
 
 
 def best_instructions() -> str:
     """Return the name of the fastest instruction set (for which kernels can be compiled) that this processor has.
+
+    `library.usable_instructions` also tries it.
 
     Raises:
         NativeUnavailable: the processor has none of them.

@@ -12,15 +12,19 @@ from ctypes import byref
 from functools import cache
 from typing import Literal
 
+import structlog
 import torch
 from torch import Tensor
 
 from inference_worker.engine.attention_backend import AttentionInputs, AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache
-from inference_worker.engine.native.build import best_instructions, built_library
+from inference_worker.engine.native.amx import check_products, request_tiles
+from inference_worker.engine.native.build import INSTRUCTION_SETS, best_instructions, built_library
 from inference_worker.engine.native.packing import FLOATS, INT8, PackedWeight
 from inference_worker.engine.native.step_interrupt import NEVER
 from inference_worker.errors import NativeError, NativeUnavailable
+
+log = structlog.get_logger(__name__)
 
 AttentionBits = Literal[32, 13, 8]
 """Bits of the numbers in prefill attention: float32, or integers (ADR 0042, 0045)."""
@@ -172,9 +176,11 @@ class Kernels:
 
         Args:
             threads: number of compute threads.
-            instructions: an instruction set that this processor has; by default the fastest.
+            instructions: an instruction set that this processor has; by default the fastest usable one.
         """
-        self.instructions = instructions or best_instructions()
+        self.instructions = instructions or usable_instructions()
+        if INSTRUCTION_SETS[self.instructions].tiles:
+            request_tiles()
         self._library = _load(self.instructions)
         self.panel: int = self._library.headrace_panel()
         self.multiplies_bytes: bool = self._library.headrace_multiplies_bytes()
@@ -256,6 +262,27 @@ class Kernels:
         message: bytes | None = getattr(self._library, f"headrace_{function}")(*arguments)
         if message is not None:
             raise NativeError(message.decode(errors="replace"))
+
+
+@cache
+def usable_instructions() -> str:
+    """Return the name of the fastest instruction set with which this machine computes; compiles kernels for AMX.
+
+    AMX is not used, and the log says why, where its kernels can't be compiled, the operating system refuses it, or its
+    products differ from those of AVX-512.
+
+    Raises:
+        NativeUnavailable: the processor has no supported instruction set.
+    """
+    best = best_instructions()
+    if INSTRUCTION_SETS[best].tiles:
+        try:
+            kernels = Kernels(1, best)
+            check_products(kernels.linear, kernels.panel)
+        except (NativeUnavailable, NativeError) as error:
+            log.warning("the kernels don't use AMX", reason=str(error))
+            return "avx512"
+    return best
 
 
 @cache

@@ -1,15 +1,39 @@
-"""The kernels in every instruction set that this processor has."""
+"""The kernels in every instruction set that this processor has, and in AMX by emulated instructions."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from inference_worker.engine.native.build import INSTRUCTION_SETS
+from inference_worker.engine.native.amx import request_tiles
+from inference_worker.engine.native.build import INSTRUCTION_SETS, InstructionSet
+from inference_worker.errors import NativeUnavailable
+
+EMULATION = Path(__file__).parent / "native" / "amx_emulation.h"
+EMULATED = "amx-emulated"
 
 
-@pytest.fixture(scope="module", params=list(INSTRUCTION_SETS))
-def instructions(request: pytest.FixtureRequest) -> str:
+def emulated_amx() -> InstructionSet:
+    """The kernels for AMX, compiled with `EMULATION` in place of the processor's instructions."""
+    version = hashlib.sha256(EMULATION.read_bytes()).hexdigest()  # compiled kernels are found by their flags
+    flags = (*INSTRUCTION_SETS["amx"].flags, "-include", str(EMULATION), f"-DEMULATION_{version}")
+    return replace(INSTRUCTION_SETS["amx"], needed=INSTRUCTION_SETS["avx512"].needed, flags=flags, tiles=False)
+
+
+@pytest.fixture(scope="module", params=[*INSTRUCTION_SETS, EMULATED])
+def instructions(request: pytest.FixtureRequest) -> Iterator[str]:
     name: str = request.param
-    if missing := INSTRUCTION_SETS[name].missing():
-        pytest.skip(f"this processor lacks {', '.join(missing)}")
-    return name
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(INSTRUCTION_SETS, EMULATED, emulated_amx())
+        if missing := INSTRUCTION_SETS[name].missing():
+            pytest.skip(f"this processor lacks {', '.join(missing)}")
+        try:
+            if INSTRUCTION_SETS[name].tiles:
+                request_tiles()
+        except NativeUnavailable as reason:
+            pytest.skip(str(reason))
+        yield name

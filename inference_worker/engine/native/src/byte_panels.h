@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "linear.h"
@@ -18,7 +19,9 @@ class BytePanel {
   public:
     static constexpr int64_t kInputs = 64;  // inputs that share a row's scale; fewer at the end of a row
 
-    static int64_t scratch_bytes(int64_t inputs) { return inputs * kPanel + kPanel * sizeof(float); }
+    static constexpr int64_t kTileInputs = kHasTiles ? kInputs : 0;
+
+    static int64_t scratch_bytes(int64_t inputs) { return padded(inputs) * kPanel + kPanel * sizeof(float); }
 
     // Quantises a row to bytes, followed by their scales and the sum of all rounded values.
     static void prepare(const Rows& rows, int64_t row, int64_t inputs) {
@@ -46,7 +49,7 @@ class BytePanel {
 
     BytePanel(const Packed& from, const Rows& rows, int64_t inputs, void* scratch)
         : rows_(rows), inputs_(inputs), bytes_(static_cast<uint8_t*>(scratch)),
-          scales_(reinterpret_cast<float*>(bytes_ + inputs * kPanel)),
+          scales_(reinterpret_cast<float*>(bytes_ + padded(inputs) * kPanel)),
           wanted_(static_cast<const char*>(from.panel) + from.ahead),
           wanted_end_(wanted_ + inputs / kGroup * sizeof(Int4Codes)) {
         const Int4Codes* groups = static_cast<const Int4Codes*>(from.panel);
@@ -55,6 +58,7 @@ class BytePanel {
             for (int64_t group = 0; group < inputs / kGroup; ++group)
                 expand(groups[group], half, factor, bytes_ + group * kGroup * kPanel);
         }
+        std::memset(bytes_ + inputs * kPanel, 0, (padded(inputs) - inputs) * kPanel);
     }
 
     template <int R>
@@ -63,22 +67,14 @@ class BytePanel {
         const int8_t* x = codes_of(rows_, row, inputs_);
         const float* scales = scales_of(x, inputs_);
         const int64_t stride = Format::row_bytes(inputs_);
-        const uint8_t* weights = bytes_;
         Floats sums[R][2];
         unrolled<R>([&](auto r) { sums[r][0] = sums[r][1] = zero(); });
         for (int64_t start = 0; start < inputs_; start += kInputs, ++scales) {
-            const int64_t end = std::min(inputs_, start + kInputs);
-            Ints exact[R][2] = {};
-            for (int64_t group = start; group < end; group += kGroup, weights += kGroup * kPanel) {
-#pragma GCC unroll 8
-                for (int64_t i = 0; i < kGroup; i += Quads::kInputs) {
-                    const Halves codes = halves(weights + i * kPanel);
-                    unrolled<R>([&](auto r) {
-                        const Ints value = broadcast(load_int32(x + r * stride + group + i));
-                        exact[r][0] = in_place(add_byte_quads(exact[r][0], codes.left, value));
-                        exact[r][1] = in_place(add_byte_quads(exact[r][1], codes.right, value));
-                    });
-                }
+            Ints exact[R][2];
+            if constexpr (R == kTileRows) {
+                multiply_tiles(x + start, stride, bytes_ + start * kPanel, exact);
+            } else {
+                multiply_group(x + start, stride, start, exact);
             }
             unrolled<R>([&](auto r) {
                 const Floats scale = broadcast(scales[r * stride / sizeof(float)]);
@@ -94,6 +90,25 @@ class BytePanel {
     }
 
   private:
+    // Multiplies the inputs from `start` on that share a scale, of `R` rows that are `stride` bytes apart.
+    template <int R>
+    inline __attribute__((always_inline)) void multiply_group(const int8_t* x, int64_t stride, int64_t start,
+                                                              Ints (&exact)[R][2]) const {
+        unrolled<R>([&](auto r) { exact[r][0] = exact[r][1] = Ints{}; });
+        for (int64_t group = start; group < std::min(inputs_, start + kInputs); group += kGroup, x += kGroup) {
+            const uint8_t* weights = bytes_ + group * kPanel;
+#pragma GCC unroll 8
+            for (int64_t i = 0; i < kGroup; i += Quads::kInputs) {
+                const Halves codes = halves(weights + i * kPanel);
+                unrolled<R>([&](auto r) {
+                    const Ints value = broadcast(load_int32(x + r * stride + i));
+                    exact[r][0] = in_place(add_byte_quads(exact[r][0], codes.left, value));
+                    exact[r][1] = in_place(add_byte_quads(exact[r][1], codes.right, value));
+                });
+            }
+        }
+    }
+
     static constexpr float kOffset = 128.0f, kFraction = 256.0f;  // bytes are computed with 8 fractional bits
     static constexpr float kMinimum = 1e-30f;                       // weights may be zeros
     static constexpr int64_t kFetched = 1024;  // bytes prefetched per tile: no more than arrive meanwhile
@@ -105,6 +120,9 @@ class BytePanel {
     static const float* scales_of(const int8_t* codes, int64_t inputs) {
         return reinterpret_cast<const float*>(codes + inputs);
     }
+
+    // Inputs of a panel of whole tiles: those that a row lacks have weights of zero, whatever bytes follow in the row.
+    static int64_t padded(int64_t inputs) { return (inputs + kInputs - 1) / kInputs * kInputs; }
 
     void prefetch_ahead() {
         if (wanted_ == wanted_end_) return;

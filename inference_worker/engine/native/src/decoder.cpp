@@ -201,7 +201,8 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
     with_format(static_cast<Format>(weight.format), weight.bits, [&](auto format) {
         using F = decltype(format);
         const Span all{spans.front().first, spans.back().last, false};
-        const Blocks blocks(kUsesBytePanels<F> ? spans : std::span(&all, 1), kChunkBytes / F::row_bytes(weight.inputs), F::kTile);
+        const Blocks blocks(kUsesBytePanels<F> ? spans : std::span(&all, 1), kChunkBytes / F::row_bytes(weight.inputs),
+                            F::kUsesTiles ? kTileRows : F::kTile);
         const int64_t panels = weight.outputs / kPanel, groups = pieces(panels, kChunkPanels);
         void* scratch = scratch_[rank].start();
         const int64_t panel_bytes = F::panel_bytes(weight.inputs);
@@ -214,7 +215,7 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
                 const PanelOutputs emit(weight, destination, panel * kPanel, put);
                 if (kUsesBytePanels<F> && block.many) {
                     BytePanel tiles(packed, x, weight.inputs, scratch);
-                    multiply_rows<kIntegerTile>(tiles, block.first, block.last, emit);
+                    multiply_block<kIntegerTile>(tiles, block.first, block.last, emit);
                 } else {
                     multiply_panel<F>(x, block.first, block.last, weight.inputs, packed, scratch, emit);
                 }

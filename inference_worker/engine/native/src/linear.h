@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "row_codes.h"
+#include "row_tiles.h"
 
 namespace headrace {
 
@@ -26,22 +26,6 @@ enum class Format : int32_t {
     kInt8 = 3,
     kInt4 = 4,
     kUnsigned8 = 5,
-};
-
-constexpr int64_t kPanel = 2 * kWidth;  // outputs in a panel
-
-// One row's outputs of one panel, the left and the right half.
-struct Outputs {
-    Floats half[2];
-
-    void store(float* to) const {
-        headrace::store(to, half[0]);
-        headrace::store(to + kWidth, half[1]);
-    }
-    void add_to(float* to) const {
-        headrace::store(to, load(to) + half[0]);
-        headrace::store(to + kWidth, load(to + kWidth) + half[1]);
-    }
 };
 
 // Prefetches `bytes` into the L2 cache: data that is needed much later would evict data from the L1 cache that is in
@@ -66,6 +50,7 @@ struct FloatFormat {
     using Stored = typename Number::Stored;
     static constexpr bool kQuantises = false;
     static constexpr bool kExpands = true;
+    static constexpr bool kUsesTiles = false;
     static constexpr int kTile = 6;  // rows that share a load of the weights: 12 sums fit the registers
 
     static int64_t panel_bytes(int64_t inputs) { return inputs * kPanel * sizeof(Stored); }
@@ -73,6 +58,7 @@ struct FloatFormat {
     static void prepare(const Rows&, int64_t, int64_t) {}
 
     struct AsStored {
+        static constexpr int64_t kTileInputs = 0;
         const Stored* panel;
         int64_t ahead;
         Floats load(int64_t input, int half) const { return Number::load(panel + input * kPanel + half * kWidth); }
@@ -83,6 +69,7 @@ struct FloatFormat {
     };
 
     struct Expanded {
+        static constexpr int64_t kTileInputs = 0;
         const float* panel;
         int64_t ahead = 0;
         Floats load(int64_t input, int half) const { return headrace::load(panel + input * kPanel + half * kWidth); }
@@ -133,6 +120,7 @@ struct FloatFormat {
 struct Int8Codes {
     using Kind = Pairs;
     static constexpr bool kAffine = false;
+    static constexpr bool kTiled = false;
 
     int8_t codes[kGroup / 2][2 * kPanel];  // [pair of inputs][output, input]
     uint16_t scales[kPanel];               // float16
@@ -147,6 +135,7 @@ struct Int8Codes {
 struct UnsignedCodes {
     using Kind = ByteQuads;
     static constexpr bool kAffine = true;
+    static constexpr bool kTiled = true;  // in the layout of AMX
 
     uint8_t codes[kGroup / 4][4 * kPanel];  // [quad of inputs][output, input]
     uint16_t scales[kPanel];                // float16
@@ -161,6 +150,7 @@ struct UnsignedCodes {
 struct Int4Codes {
     using Kind = Quads;
     static constexpr bool kAffine = true;
+    static constexpr bool kTiled = false;
     static constexpr float kLargest = 15.0f;
 
     // [quad of inputs][half of the outputs x inputs]; low bits: left half of the panel, high bits: right.
@@ -197,7 +187,8 @@ struct IntegerFormat {
     using Unpacked = UnpackedCodes<Kind>;
     static constexpr int kSteps = kGroup / Kind::kInputs;
     static constexpr bool kQuantises = true;
-    static constexpr bool kExpands = !kUnpacksForFree;
+    static constexpr bool kUsesTiles = kHasTiles && Kind::kBytes;
+    static constexpr bool kExpands = kUsesTiles ? !Codes::kTiled : !kUnpacksForFree;
     static constexpr int kTile = kIntegerTile;  // rows that share a load of the weights
 
     static int64_t panel_bytes(int64_t inputs) { return inputs / kGroup * sizeof(Codes); }
@@ -211,6 +202,7 @@ struct IntegerFormat {
     }
 
     struct AsStored {
+        static constexpr int64_t kTileInputs = kUsesTiles && Codes::kTiled ? kGroup : 0;
         const Codes* groups;
         int64_t ahead;
         const Codes& group(int64_t index) const { return groups[index]; }
@@ -220,6 +212,7 @@ struct IntegerFormat {
     };
 
     struct Expanded {
+        static constexpr int64_t kTileInputs = kUsesTiles ? kGroup : 0;
         const Unpacked* groups;
         int64_t ahead = 0;
         const Unpacked& group(int64_t index) const { return groups[index]; }
@@ -263,13 +256,12 @@ struct IntegerFormat {
         for (int64_t group = 0; group < groups; ++group, ++x) {
             const auto& weight = source.group(group);
             source.prefetch_ahead(group);
-            Ints exact[R][2] = {};
-            if constexpr (Kind::kBytes && bits != RowBits::k8) {
-                add_high(weight, x, groups, exact);
-                for (int r = 0; r < R; ++r)
-                    for (int half = 0; half < 2; ++half) exact[r][half] = times_256(exact[r][half]);
+            Ints exact[R][2];
+            if constexpr (R == kTileRows) {
+                multiply_tiles(x, groups, &weight.codes, exact);
+            } else {
+                multiply_group(weight, x, groups, exact);
             }
-            add_products(weight, x->codes, row_bytes(inputs), exact);
             for (int half = 0; half < 2; ++half) {
                 const Floats weight_scale = weight.scale(half), minimum = weight.minimum(half);
                 for (int r = 0; r < R; ++r) {
@@ -284,6 +276,19 @@ struct IntegerFormat {
     }
 
   private:
+    // Multiplies a group of `R` rows, which are `groups` groups apart, with its weights.
+    template <int R, class Weight>
+    static inline __attribute__((always_inline)) void multiply_group(const Weight& weight, const Group* x, int64_t groups,
+                                                                     Ints (&exact)[R][2]) {
+        for (int r = 0; r < R; ++r) exact[r][0] = exact[r][1] = Ints{};
+        if constexpr (Kind::kBytes && bits != RowBits::k8) {
+            add_high(weight, x, groups, exact);
+            for (int r = 0; r < R; ++r)
+                for (int half = 0; half < 2; ++half) exact[r][half] = times_256(exact[r][half]);
+        }
+        add_products(weight, x->codes, groups * sizeof(Group), exact);
+    }
+
     // Adds a group's products with the high bytes of `R` rows, whose groups are `stride` apart.
     template <int R, class Weight>
     static inline __attribute__((always_inline)) void add_high(const Weight& weight, const Group* x, int64_t stride,
@@ -330,6 +335,7 @@ struct IntegerFormat {
 // Computes tiles of rows with one panel of a format, stored or expanded.
 template <class F, class Source>
 struct Tiles {
+    static constexpr int64_t kTileInputs = Source::kTileInputs;
     const Rows& rows;
     int64_t inputs;
     Source source;
@@ -341,27 +347,15 @@ struct Tiles {
     }
 };
 
-// Calls `emit(row, outputs)` for each row from `first` to `last`, in tiles of `R`; `emit.expect(row)` is called before
-// a row is computed.
-template <int R, class Tiles, class Emit>
-void multiply_rows(Tiles& tiles, int64_t first, int64_t last, const Emit& emit) {
-    for (; first + R <= last; first += R) {
-        for (int r = 0; r < R; ++r) emit.expect(first + r);
-        Outputs sums[R];
-        tiles.template compute<R>(first, sums);
-        for (int r = 0; r < R; ++r) emit(first + r, sums[r]);
-    }
-    if constexpr (R > 1) multiply_rows<R - 1>(tiles, first, last, emit);
-}
-
 template <class F, class Emit>
 void multiply_panel(const Rows& rows, int64_t first, int64_t last, int64_t inputs, const Packed& packed,
                     void* scratch, const Emit& emit) {
     const auto multiply = [&](auto source) {
         Tiles<F, decltype(source)> tiles{rows, inputs, source};
-        multiply_rows<F::kTile>(tiles, first, last, emit);
+        multiply_block<F::kTile>(tiles, first, last, emit);
     };
-    if (!F::kExpands || last - first <= F::kTile) {
+    constexpr int kFew = F::kUsesTiles ? kTileRows - 1 : F::kTile;
+    if (!F::kExpands || last - first <= kFew) {
         multiply(F::as_stored(packed));
     } else {
         multiply(F::expand(packed.panel, inputs, scratch));

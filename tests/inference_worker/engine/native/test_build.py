@@ -65,7 +65,8 @@ def test_each_instruction_set_has_its_own_file(tmp_path: Path, cache: Path, monk
     copy = 'all=$*; while [ "$1" != -o ]; do shift; done; echo "$all" > "$2"'
     monkeypatch.setenv("CXX", compiler(tmp_path, f'[ "$1" = --version ] && exit; {copy}'))
     commands = {name: build.built_library(name).read_text() for name in build.INSTRUCTION_SETS}
-    assert {name for name, command in commands.items() if "-mavx512vnni" in command} == {"avx512"}
+    assert {name for name, command in commands.items() if "-mavx512vnni" in command} == {"avx512", "amx"}
+    assert {name for name, command in commands.items() if "-mamx-int8" in command} == {"amx"}
     assert all("-mavx2" in command for command in commands.values())
 
 
@@ -98,9 +99,18 @@ def test_shipped_kernels_of_other_sources_are_not_used(tmp_path: Path, monkeypat
 AVX2 = dict.fromkeys(("avx2", "fma3", "f16c"), True)
 AVX512 = AVX2 | dict.fromkeys(("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"), True)
 
+AMX = AVX512 | {"amx_tile": True, "amx_int8": True}
+
 
 @pytest.mark.parametrize(
-    ("has", "best"), [(AVX512, "avx512"), (AVX512 | {"avx512_vnni": False}, "avx2"), (AVX2, "avx2")]
+    ("has", "best"),
+    [
+        (AMX, "amx"),
+        (AMX | {"amx_int8": False}, "avx512"),
+        (AVX512, "avx512"),
+        (AVX512 | {"avx512_vnni": False}, "avx2"),
+        (AVX2, "avx2"),
+    ],
 )
 def test_the_fastest_available_instruction_set_is_used(
     monkeypatch: pytest.MonkeyPatch, has: dict[str, bool], best: str

@@ -17,6 +17,7 @@ from inference_worker.engine.native.packing import GROUP, Int4Values, Values
 from inference_worker.model_files.model_source import resolve
 from tests.fakes.packed_steps import packed_logits
 from tests.fakes.tiny_models import save_tiny
+from tests.inference_worker.engine.conftest import EMULATED
 
 VOCABULARY = 97
 SIZES = {"hidden_size": 96, "intermediate_size": 160, "head_dim": 16, "hidden_act": "silu"}
@@ -43,10 +44,15 @@ def matrices(model: Decoder) -> Iterator[tuple[str, torch.Tensor]]:
 def models(instructions: str, tmp_path: Path) -> tuple[Decoder, NativeDecoder]:
     """One of PyTorch's modules and one of the kernels, whose matrices are the same int4 values."""
     model = tiny(tmp_path)
+    native = int4(model, Kernels(2, instructions))
+    for _, weight in matrices(model):
+        weight.copy_(rounded(weight).dequantise())
+    return model, native
+
+
+def int4(model: Decoder, kernels: Kernels) -> NativeDecoder:
     values = {name: rounded(weight) for name, weight in matrices(model)}
-    for name, weight in matrices(model):
-        weight.copy_(values[name].dequantise())
-    return model, NativeDecoder(model, {**values}, Kernels(2, instructions), activation_bits=8)
+    return NativeDecoder(model, {**values}, kernels, activation_bits=8)
 
 
 def rounded(weight: torch.Tensor) -> Int4Values:
@@ -82,6 +88,16 @@ def test_rows_beside_a_prompt_are_not_affected(models: tuple[Decoder, NativeDeco
     assert torch.equal(beside, alone)
     (few,) = packed_logits(native, both[:1], [17])
     assert torch.equal(prompt[0], few[0]) != Kernels(1, instructions).multiplies_bytes
+
+
+@pytest.mark.parametrize("instructions", [EMULATED], indirect=True)
+def test_amx_and_avx512_compute_the_same(instructions: str, tmp_path: Path) -> None:
+    model = tiny(tmp_path)
+    tiles, vectors = (int4(model, Kernels(2, each)) for each in (instructions, "avx512"))
+    together = prompts(40, 3, 110, 18)
+    for chunks in ([256], [37]):
+        found, expected = (packed_logits(each, together, chunks) for each in (tiles, vectors))
+        assert all(map(torch.equal, found, expected))
 
 
 def test_weights_of_zeros_give_zeros(instructions: str, tmp_path: Path) -> None:

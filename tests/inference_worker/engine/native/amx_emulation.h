@@ -1,0 +1,96 @@
+// AMX's tile instructions in plain C++, as Intel's manual (volume 2) describes them, in place of the compiler's
+// intrinsics: included before the kernels' sources. What would be an exception of the processor ends the process.
+#pragma once
+
+#include <immintrin.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#undef _tile_zero
+#undef _tile_loadd
+#undef _tile_stored
+#undef _tile_dpbsud
+
+namespace headrace {
+
+struct EmulatedTile {
+    int rows, row_bytes;
+    uint8_t data[16][64];
+};
+
+// A thread's tile registers; none is configured at first.
+struct EmulatedTiles {
+    bool configured = false;
+    EmulatedTile tiles[8] = {};
+
+    EmulatedTile& at(int tile) {
+        if (!configured || tiles[tile].rows == 0 || tiles[tile].row_bytes == 0) std::abort();
+        return tiles[tile];
+    }
+};
+
+inline thread_local EmulatedTiles emulated;
+inline std::atomic<bool> defective = false;  // whether products are wrong
+
+// Palette 1: eight tiles of at most 16 rows and 64 bytes per row, zeros at first.
+inline void _tile_loadconfig(const void* from) {
+    uint8_t bytes[64];
+    std::memcpy(bytes, from, sizeof bytes);
+    if (bytes[0] != 1 || bytes[1] != 0) std::abort();
+    for (int i = 2; i < 16; ++i)
+        if (bytes[i]) std::abort();
+    emulated = EmulatedTiles{true};
+    for (int tile = 0; tile < 16; ++tile) {
+        uint16_t row_bytes;
+        std::memcpy(&row_bytes, bytes + 16 + 2 * tile, sizeof row_bytes);
+        const int rows = bytes[48 + tile];
+        if (tile < 8 ? rows > 16 || row_bytes > 64 || !rows != !row_bytes : rows || row_bytes) std::abort();
+        if (tile < 8) emulated.tiles[tile].rows = rows, emulated.tiles[tile].row_bytes = row_bytes;
+    }
+}
+
+inline void _tile_release() { emulated = EmulatedTiles{}; }
+
+inline void _tile_zero(int tile) {
+    auto& data = emulated.at(tile).data;
+    std::memset(data, 0, sizeof data);
+}
+
+inline void _tile_loadd(int tile, const void* from, int64_t stride) {
+    _tile_zero(tile);
+    EmulatedTile& to = emulated.at(tile);
+    for (int row = 0; row < to.rows; ++row)
+        std::memcpy(to.data[row], static_cast<const char*>(from) + row * stride, to.row_bytes);
+}
+
+inline void _tile_stored(int tile, void* to, int64_t stride) {
+    const EmulatedTile& from = emulated.at(tile);
+    for (int row = 0; row < from.rows; ++row)
+        std::memcpy(static_cast<char*>(to) + row * stride, from.data[row], from.row_bytes);
+}
+
+// TDPBSUD: adds to each sum of 32 bits four products of signed bytes of `left` and unsigned ones of `right` at a time.
+inline void _tile_dpbsud(int sums, int left, int right) {
+    EmulatedTile &to = emulated.at(sums), &a = emulated.at(left), &b = emulated.at(right);
+    if (sums == left || sums == right || left == right) std::abort();
+    if (to.row_bytes % 4 || a.row_bytes % 4 || b.row_bytes % 4) std::abort();
+    if (to.rows != a.rows || to.row_bytes != b.row_bytes || a.row_bytes / 4 != b.rows) std::abort();
+    for (int m = 0; m < to.rows; ++m) {
+        for (int k = 0; k < a.row_bytes / 4; ++k) {
+            for (int n = 0; n < to.row_bytes / 4; ++n) {
+                uint32_t sum;  // as in the processor, overflows wrap around
+                std::memcpy(&sum, to.data[m] + 4 * n, sizeof sum);
+                sum += defective;
+                for (int i = 0; i < 4; ++i) sum += static_cast<int8_t>(a.data[m][4 * k + i]) * b.data[k][4 * n + i];
+                std::memcpy(to.data[m] + 4 * n, &sum, sizeof sum);
+            }
+        }
+    }
+}
+
+}  // namespace headrace
+
+extern "C" __attribute__((weak)) void headrace_emulate_defect(bool defective) { headrace::defective = defective; }
