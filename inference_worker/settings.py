@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -77,6 +78,8 @@ class EngineSettings:
     """Denoising steps of an image; `None`: the pipeline's default."""
     image_guidance: float | None = None
     """Guidance scale of images; `None`: the pipeline's default."""
+    shared_weights: str | None = None
+    """Folder of files with packed weights that processes share; `None`: each process has its own."""
     step_tag: str = ""
     """Text after each step at which a causal language model scores it; "": the model is no such reward model."""
 
@@ -231,6 +234,11 @@ class WorkerSettings(BaseSettings):
         description="Text after each step at which a causal language model scores it by the logits of + and -, as"
         " Math-Shepherd's ки; makes the model a process reward model",
     )
+    shared_weights: Path | None = Field(
+        default=None,
+        description="Folder of files with the packed weights of the CPU kernels, which the workers of a machine map"
+        " into memory and share; by default each worker has its own",
+    )
     image_guidance: float | None = Field(
         default=None,
         ge=0,
@@ -301,5 +309,6 @@ class WorkerSettings(BaseSettings):
             image_sizes=self.image_sizes,
             image_steps=self.image_steps,
             image_guidance=self.image_guidance,
+            shared_weights=None if self.shared_weights is None else str(self.shared_weights),
             step_tag=self.step_tag,
         )

@@ -22,8 +22,7 @@ from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder
 from inference_worker.engine.loading.draft_model import DraftModel, load_draft_model
 from inference_worker.engine.loading.dtypes import kv_cache_dtype_for, weight_dtype
-from inference_worker.engine.loading.model_loader import load_model
-from inference_worker.engine.loading.native_conversion import convert_to_native
+from inference_worker.engine.loading.native_conversion import convert_to_native, load_or_describe
 from inference_worker.engine.native.library import usable_instructions
 from inference_worker.engine.native.step_interrupt import AT_NEXT_LAYER, NEVER, StepInterrupt
 from inference_worker.engine.scheduling.block_manager import BlockManager
@@ -102,7 +101,7 @@ class Engine:
         device = torch.device(settings.device)
         dtype = weight_dtype(settings.dtype, device)
         source = resolve(settings.model)
-        loaded = load_model(source, dtype, device)
+        loaded = load_or_describe(source, dtype, settings)
         draft = None
         if settings.draft_model is not None:
             if pool is not None:

@@ -6,7 +6,7 @@ tests. Hidden states are float32 in any weight format.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -40,9 +40,12 @@ from inference_worker.engine.native.packing import (
     pack,
 )
 from inference_worker.engine.native.step_interrupt import StepInterrupt
-from inference_worker.engine.native.weight_arena import WeightArena
+from inference_worker.engine.native.weight_arena import WeightArena, WeightStore
 from inference_worker.errors import NativeUnavailable
 from inference_worker.settings import ActivationBits
+
+Read = Callable[[str], Values]
+"""Returns a weight of a model by its Hugging Face name."""
 
 
 def check_supported(config: DecoderConfig) -> None:
@@ -73,44 +76,48 @@ def _attention_bits(activation_bits: ActivationBits, *, quantised: bool) -> Atte
 
 
 class NativeDecoder:
-    """A `CausalLM` (`causal_lm.py`) on the compiled CPU kernels; copies the weights of a loaded `Decoder`, packed."""
+    """A `CausalLM` (`causal_lm.py`) on the compiled CPU kernels, which computes a `Decoder` with packed weights."""
 
     def __init__(
         self,
         model: Decoder,
-        values: Mapping[str, Values],
+        read: Read,
         kernels: Kernels,
         *,
         activation_bits: ActivationBits = "auto",
+        quantised: bool = False,
+        store: WeightStore | None = None,
     ) -> None:
-        """Pack a model's weights.
+        """Read a model's weights one after the other, and pack them.
 
         Args:
-            model: the loaded model.
-            values: matrices by their Hugging Face names, in place of the model's own.
+            model: the model's definition; its own weights are not read, so it may be on the meta device.
+            read: returns a weight by its Hugging Face name.
             kernels: the kernels that compute the model.
             activation_bits: bits of the activations in products with int4 weights, and with int8 ones where that is
                 faster: 16, 8, or "auto" (ADR 0083). With 8, and with "auto" beside quantised weights, prefill also
                 computes attention in integers (ADR 0042, 0045); with 8 it expands int4 weights to bytes (ADR 0044).
+            quantised: whether matrices are.
+            store: memory for the packed matrices; None: this process's own.
         """
         self.shape = model.shape
         self.rotary = model.rotary
         self._kernels = kernels
         self._panel = kernels.panel
         self._activation_bits = activation_bits
-        self._attention_bits = _attention_bits(activation_bits, quantised=bool(values))
+        self._attention_bits = _attention_bits(activation_bits, quantised=quantised)
         self._config = model.config
         self.step_interrupt = StepInterrupt()
-        self._arena = WeightArena()
+        self._store = store or WeightArena()
         self._keep_alive: list[PackedWeight | Tensor] = []
         stack = model.model
-        self._embedding = self._pack_head(values.get("model.embed_tokens.weight", stack.embed_tokens.weight))
+        self._embedding = self._pack_head("model.embed_tokens", read)
         self._head = self._embedding
         if not model.tied_embeddings:
-            self._head = self._pack_head(values.get("lm_head.weight", model.lm_head.weight))
-        self._final_norm = self._norm(stack.norm)
+            self._head = self._pack_head("lm_head", read)
+        self._final_norm = self._norm(stack.norm, "model.norm", read)
         self._layers = [
-            self._layer(layer, f"model.layers.{index}", values)  # type: ignore[arg-type]
+            self._layer(layer, f"model.layers.{index}", read)  # type: ignore[arg-type]
             for index, layer in enumerate(stack.layers)
         ]
         self._bound: tuple[KVCache, ModelStruct] | None = None
@@ -152,47 +159,60 @@ class NativeDecoder:
             self._bound = cache, model
         return self._bound[1]
 
-    def _layer(self, layer: DecoderLayer, path: str, values: Mapping[str, Values]) -> LayerStruct:
+    def _layer(self, layer: DecoderLayer, path: str, read: Read) -> LayerStruct:
         attention, mlp = layer.self_attn, layer.mlp
         normed = self._config.attention.qk_norm_eps is not None
         return LayerStruct(
-            input_norm=self._norm(layer.input_layernorm),
-            post_norm=self._norm(layer.post_attention_layernorm),
-            query_norm=self._norm(attention.q_norm) if normed else NormStruct(),
-            key_norm=self._norm(attention.k_norm) if normed else NormStruct(),
-            qkv=self._linear(attention.qkv_proj, f"{path}.self_attn.qkv_proj", values),
-            output=self._linear(attention.o_proj, f"{path}.self_attn.o_proj", values),
-            gate_up=self._linear(mlp.gate_up_proj, f"{path}.mlp.gate_up_proj", values, gated=True),
-            down=self._linear(mlp.down_proj, f"{path}.mlp.down_proj", values),
+            input_norm=self._norm(layer.input_layernorm, f"{path}.input_layernorm", read),
+            post_norm=self._norm(layer.post_attention_layernorm, f"{path}.post_attention_layernorm", read),
+            query_norm=self._norm(attention.q_norm, f"{path}.self_attn.q_norm", read) if normed else NormStruct(),
+            key_norm=self._norm(attention.k_norm, f"{path}.self_attn.k_norm", read) if normed else NormStruct(),
+            qkv=self._linear(attention.qkv_proj, f"{path}.self_attn.qkv_proj", read),
+            output=self._linear(attention.o_proj, f"{path}.self_attn.o_proj", read),
+            gate_up=self._linear(mlp.gate_up_proj, f"{path}.mlp.gate_up_proj", read, gated=True),
+            down=self._linear(mlp.down_proj, f"{path}.mlp.down_proj", read),
             rotary=attention.pattern.rotary,
             window=attention.pattern.sliding_window or 0,
         )
 
-    def _linear(self, layer: Linear, path: str, values: Mapping[str, Values], *, gated: bool = False) -> LinearStruct:
+    def _linear(self, layer: Linear, path: str, read: Read, *, gated: bool = False) -> LinearStruct:
         """Pack a linear layer. `gated`: interleave gate and up, so that the product can end with `silu(gate) * up`."""
         parent = path.rpartition(".")[0]
         paths = [f"{parent}.{part}" for part in layer.parts] if isinstance(layer, MergedLinear) else [path]
-        found = [values[f"{path}.weight"] for path in paths if f"{path}.weight" in values]
-        own = len(found) < len(paths) or len({isinstance(part, Tensor) for part in found}) > 1
-        matrix: Values = layer.weight if own else concatenate(found)
-        bias: Tensor | None = layer.bias
-        if gated:
-            matrix = interleave(matrix, self._panel // 2)
-            bias = None if bias is None else interleave_rows(bias, self._panel // 2)
-        packed = self._pack(matrix, bias)
+
+        def read_all() -> tuple[Values, Tensor | None]:
+            matrix = concatenate([read(f"{path}.weight") for path in paths])
+            bias = None if layer.bias is None else torch.cat([_vector(read, f"{path}.bias") for path in paths])
+            if gated:
+                matrix = interleave(matrix, self._panel // 2)
+                bias = None if bias is None else interleave_rows(bias, self._panel // 2)
+            return matrix, bias
+
+        packed = self._pack(path, read_all)
         self._keep_alive.append(packed)
         return LinearStruct.of(packed)
 
-    def _pack(self, values: Values, bias: Tensor | None = None) -> PackedWeight:
-        narrow = self._kernels.multiplies_bytes or not isinstance(values, Int8Values)
-        packed = pack(values, bias, panel=self._panel, activation_bits=self._activation_bits, signed=not narrow)
-        return replace(packed, panels=self._arena.store(packed.panels))
+    def _pack(self, name: str, read: Callable[[], tuple[Values, Tensor | None]]) -> PackedWeight:
+        def packed() -> PackedWeight:
+            values, bias = read()
+            narrow = self._kernels.multiplies_bytes or not isinstance(values, Int8Values)
+            return pack(values, bias, panel=self._panel, activation_bits=self._activation_bits, signed=not narrow)
 
-    def _pack_head(self, values: Values) -> PackedWeight:
+        return self._store.keep(name, packed)
+
+    def _pack_head(self, name: str, read: Read) -> PackedWeight:
         """Pack the embedding or the output layer, where only 8 bits round inputs to less than 16 (ADR 0083)."""
-        return replace(self._pack(values), activation_bits=8 if self._activation_bits == 8 else 16)
+        packed = self._pack(name, lambda: (read(f"{name}.weight"), None))
+        return replace(packed, activation_bits=8 if self._activation_bits == 8 else 16)
 
-    def _norm(self, norm: RMSNorm) -> NormStruct:
-        weight = norm.weight.float().contiguous()
+    def _norm(self, norm: RMSNorm, path: str, read: Read) -> NormStruct:
+        weight = _vector(read, f"{path}.weight").float().contiguous()
         self._keep_alive.append(weight)
         return NormStruct(weight.data_ptr(), norm.eps)
+
+
+def _vector(read: Read, name: str) -> Tensor:
+    vector = read(name)
+    if not isinstance(vector, Tensor):
+        raise TypeError(f"{name} is quantised")
+    return vector

@@ -9,8 +9,7 @@ import torch
 
 from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.layers.decoder import Decoder
-from inference_worker.engine.loading.model_loader import load_model
-from inference_worker.engine.loading.native_conversion import convert_to_native
+from inference_worker.engine.loading.native_conversion import convert_to_native, load_or_describe
 from inference_worker.errors import UnsupportedModel
 from inference_worker.model_files.model_source import ModelSource, resolve
 from inference_worker.settings import EngineSettings
@@ -30,7 +29,7 @@ class DraftModel:
 def load_draft_model(
     name: str, target: CausalLM, source: ModelSource, settings: EngineSettings, dtype: torch.dtype
 ) -> DraftModel:
-    """Load the draft model `name` for the model `target`, as loaded from `source` and not converted yet.
+    """Load the draft model `name` for the model `target`, of `source` and not converted yet.
 
     Args:
         name: a number of the model's first layers, or a model as in `EngineSettings.model`.
@@ -46,7 +45,7 @@ def load_draft_model(
         draft_source, draft = source, _first_layers(target, int(name))
     else:
         draft_source = resolve(name)
-        draft = load_model(draft_source, dtype, torch.device(settings.device))
+        draft = load_or_describe(draft_source, dtype, replace(settings, model=name))
         if draft.shape.vocab_size != target.shape.vocab_size or _tokens(draft_source) != _tokens(source):
             raise UnsupportedModel(f"the draft model {name} has another vocabulary than {source.path.name}")
     if not isinstance(draft, Decoder) or not isinstance(target, Decoder):

@@ -38,20 +38,54 @@ def load_model(source: ModelSource, dtype: torch.dtype, device: torch.device) ->
         UnsupportedModel: the engine does not support the model.
         BadWeights: a file is damaged, incomplete or hostile.
     """
-    if source.kind == "gguf":
-        return _load_gguf(source.path, dtype, device)
-    config = read_config(source.path, quantised=True)
-    checkpoint = open_folder(source.path)
-    if config.model_type not in FAMILIES:
-        # Imported here because it takes a second.
-        from inference_worker.engine.models import transformers_backend  # noqa: PLC0415
+    model = describe_decoder(source, dtype)
+    checkpoint = open_checkpoint(source)
+    if model is not None:
+        model.allocate(device)
+        load(model, checkpoint)
+        return model
+    # Imported here because it takes a second.
+    from inference_worker.engine.models import transformers_backend  # noqa: PLC0415
 
-        if isinstance(checkpoint, QuantisedFolder):
-            return transformers_backend.load_tensors(checkpoint, config, dtype, device)
-        return transformers_backend.load(source.path, config, dtype, device)
+    if isinstance(checkpoint, SafetensorsFolder):
+        return transformers_backend.load(source.path, read_config(source.path), dtype, device)
+    if isinstance(checkpoint, QuantisedFolder):
+        config = read_config(source.path, quantised=True)
+        return transformers_backend.load_tensors(checkpoint, config, dtype, device)
+    config = checkpoint.config()
+    if checkpoint.rope_factors() is not None:
+        raise UnsupportedModel(f"{config.model_type} with factors of its rotary frequencies")
+    return transformers_backend.load_tensors(checkpoint, config, dtype, device)
+
+
+def describe_decoder(source: ModelSource, dtype: torch.dtype) -> Decoder | None:
+    """Return the engine's own definition of the model `source` on the meta device, without memory for its weights.
+
+    The names and shapes of the weights in its files are checked. None if the family is not one of our own.
+
+    Raises:
+        UnsupportedModel: the engine does not support the model.
+        BadWeights: a file is damaged, incomplete or hostile.
+    """
+    checkpoint = open_checkpoint(source)
+    config = checkpoint.config() if isinstance(checkpoint, GGUFFile) else read_config(source.path, quantised=True)
+    if config.model_type not in FAMILIES:
+        return None
     model = _build(config, dtype)
-    _fill(model, checkpoint, device)
+    if isinstance(checkpoint, GGUFFile) and (factors := checkpoint.rope_factors()) is not None:
+        model.rotary = model.rotary.divided_by(factors)
+    _check(model, checkpoint)
     return model
+
+
+def open_checkpoint(source: ModelSource) -> GGUFFile | SafetensorsFolder | QuantisedFolder:
+    """Return the checkpoint in a GGUF file or a folder of safetensors, which may be quantised.
+
+    Raises:
+        UnsupportedModel: it is quantised in a way that the engine can't load; the message names the field.
+        BadWeights: a file is damaged or missing.
+    """
+    return GGUFFile(source.path) if source.kind == "gguf" else open_folder(source.path)
 
 
 def open_folder(folder: Path) -> SafetensorsFolder | QuantisedFolder:
@@ -77,7 +111,10 @@ def load_base_model(folder: Path, dtype: torch.dtype, device: torch.device) -> D
         raise UnsupportedModel(f"{config.model_type} is not served without its output head")
     config.tie_word_embeddings = True  # then the decoder has no head of its own
     model = _build(config, dtype)
-    _fill(model, BaseModel(open_folder(folder)), device)
+    checkpoint = BaseModel(open_folder(folder))
+    _check(model, checkpoint)
+    model.allocate(device)
+    load(model, checkpoint)
     return model
 
 
@@ -120,22 +157,6 @@ def _generation_config(folder: Path) -> GenerationConfig | None:
     return GenerationConfig.from_pretrained(folder, local_files_only=True)
 
 
-def _load_gguf(path: Path, dtype: torch.dtype, device: torch.device) -> CausalLM:
-    file = GGUFFile(path)
-    config, factors = file.config(), file.rope_factors()
-    if config.model_type not in FAMILIES:
-        if factors is not None:
-            raise UnsupportedModel(f"{config.model_type} with factors of its rotary frequencies")
-        from inference_worker.engine.models import transformers_backend  # noqa: PLC0415 - takes a second
-
-        return transformers_backend.load_tensors(file, config, dtype, device)
-    model = _build(config, dtype)
-    if factors is not None:
-        model.rotary = model.rotary.divided_by(factors)
-    _fill(model, file, device)
-    return model
-
-
 def _build(config: PreTrainedConfig, dtype: torch.dtype) -> Decoder:
     """Build the family's model definition on the meta device, without memory for its parameters."""
     described = FAMILIES[config.model_type](config)
@@ -144,12 +165,10 @@ def _build(config: PreTrainedConfig, dtype: torch.dtype) -> Decoder:
         return Decoder(described, rotary, dtype=dtype)
 
 
-def _fill(model: Decoder, checkpoint: Checkpoint, device: torch.device) -> None:
+def _check(model: Decoder, checkpoint: Checkpoint) -> None:
     if isinstance(checkpoint, QuantisedFolder):
         checkpoint.leave_out_zero_biases(parameters_by_name(model))
     check(model, checkpoint, tied_embeddings=model.tied_embeddings)
-    model.allocate(device)
-    load(model, checkpoint)
 
 
 def _one_line(error: Exception) -> str:

@@ -1,12 +1,15 @@
-"""Converts a model loaded in PyTorch to the engine's compiled CPU kernels, with weights quantised as configured.
+"""Loads models for the engine's compiled CPU kernels, matrix by matrix, with weights quantised as configured.
 
 A model that the kernels can't compute stays with PyTorch, and the log says why.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
 
 import structlog
 import torch
@@ -14,11 +17,12 @@ import torch
 from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder, check_supported
-from inference_worker.engine.loading.model_loader import open_folder
+from inference_worker.engine.loading.model_loader import describe_decoder, load_model, open_checkpoint
 from inference_worker.engine.native.library import Kernels
-from inference_worker.engine.native.packing import Int4Values, Int8Values, Values
-from inference_worker.engine.weights.gguf_file import GGUFFile
-from inference_worker.engine.weights.weights import SafetensorsFolder, parameters_by_name
+from inference_worker.engine.native.packing import Int8Values, Values
+from inference_worker.engine.native.shared_weights import build_shared
+from inference_worker.engine.native.weight_arena import WeightStore
+from inference_worker.engine.weights.weights import Checkpoint, LoadedModel
 from inference_worker.errors import NativeUnavailable, UnsupportedModel
 from inference_worker.model_files.model_source import ModelSource
 from inference_worker.settings import EngineSettings
@@ -26,10 +30,29 @@ from inference_worker.settings import EngineSettings
 log = structlog.get_logger(__name__)
 
 
-def convert_to_native(model: CausalLM, source: ModelSource, settings: EngineSettings) -> tuple[CausalLM, str]:
-    """Return the loaded `model` converted to the compiled CPU kernels, and the name of its weights' quantisation.
+def load_or_describe(source: ModelSource, dtype: torch.dtype, settings: EngineSettings) -> CausalLM:
+    """Return the model `source`: on the meta device if the compiled kernels can compute it, else loaded.
 
-    A model that the kernels don't support is returned unchanged. The quantisation is `none`, `int8` or `int4`.
+    The kernels' weights are read by `convert_to_native`, matrix by matrix, so that the model is in memory once.
+
+    Raises:
+        UnsupportedModel: the engine does not support the model.
+        BadWeights: a file is damaged, incomplete or hostile.
+    """
+    model = describe_decoder(source, dtype)
+    try:
+        if model is not None:
+            return _native(model, settings)[0]
+    except NativeUnavailable:
+        pass  # `convert_to_native` reports it
+    return load_model(source, dtype, torch.device(settings.device))
+
+
+def convert_to_native(model: CausalLM, source: ModelSource, settings: EngineSettings) -> tuple[CausalLM, str]:
+    """Return the `model` of `load_or_describe` on the compiled CPU kernels, and the name of its weights' quantisation.
+
+    A model that the kernels don't support is returned unchanged. The quantisation is `none`, `int8` or `int4`. Weights
+    of a model that is loaded already are read from it, not from the files of `source`.
 
     Raises:
         UnsupportedModel: this model, file or machine does not support the configured quantisation.
@@ -42,10 +65,43 @@ def convert_to_native(model: CausalLM, source: ModelSource, settings: EngineSett
             raise UnsupportedModel(f"quantization {wanted}: {error}") from error
         log.info("the model is computed by PyTorch", reason=str(error))
         return model, "none"
-    scheme, values = _quantised(decoder, source, wanted)
+    on_meta = decoder.model.norm.weight.is_meta
+    checkpoint: Checkpoint = open_checkpoint(source) if on_meta else LoadedModel(decoder)
+    scheme = checkpoint.quantisation() if wanted == "auto" else wanted
+    if scheme == "int4" and checkpoint.quantisation() != "int4":
+        raise UnsupportedModel("quantization int4 keeps int4 weights of the model's files; these have none")
     log.info("the model is computed by the compiled kernels", instructions=kernels.instructions)
     torch.set_num_threads(1)  # PyTorch's share is small, and its threads would spin on the kernels' cores
-    return NativeDecoder(decoder, values, kernels, activation_bits=settings.activation_bits), scheme
+    read = partial(_read, checkpoint, scheme, decoder.dtype)
+
+    def build(store: WeightStore | None = None) -> NativeDecoder:
+        return NativeDecoder(
+            decoder, read, kernels, activation_bits=settings.activation_bits, quantised=scheme != "none", store=store
+        )
+
+    if settings.shared_weights is None or not on_meta:
+        return build(), scheme
+    identity = {
+        "files": [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in checkpoint.files],
+        "code": _code(),
+        "layers": decoder.shape.layers,
+        "scheme": scheme,
+        "dtype": str(decoder.dtype),
+        "activation_bits": settings.activation_bits,
+        "instructions": kernels.instructions,
+    }
+    return build_shared(Path(settings.shared_weights), identity, build), scheme
+
+
+@cache
+def _code() -> str:
+    """Return a hash of the code that reads and packs weights, so that other versions of it have other files."""
+    engine = Path(__file__).parent.parent
+    files = [*engine.glob("weights/*.py"), *engine.glob("native/*.py"), *engine.glob("layers/*.py"), Path(__file__)]
+    digest = hashlib.sha256(version("headrace").encode())
+    for path in sorted(files):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _native(model: CausalLM, settings: EngineSettings) -> tuple[Decoder, Kernels]:
@@ -60,21 +116,12 @@ def _native(model: CausalLM, settings: EngineSettings) -> tuple[Decoder, Kernels
     return model, Kernels(settings.threads or len(os.sched_getaffinity(0)))
 
 
-def _quantised(model: Decoder, source: ModelSource, wanted: str) -> tuple[str, Mapping[str, Values]]:
-    """Return the quantisation scheme in force and the weights; quantised weights in the model's files are kept."""
-    if wanted == "none":
-        return "none", {}
-    checkpoint = GGUFFile(source.path) if source.kind == "gguf" else open_folder(source.path)
-    own = {} if isinstance(checkpoint, SafetensorsFolder) else dict(checkpoint.quantised_values())
-    kinds = {type(values) for values in own.values()}
-    if wanted == "auto":
-        wanted = "int4" if Int4Values in kinds else "int8" if Int8Values in kinds else "none"
-    if wanted == "int4" and Int4Values not in kinds:
-        raise UnsupportedModel("quantization int4 keeps int4 weights of the model's files; these have none")
-    if wanted == "none":
-        return wanted, {}
-    matrices = {name: weight for name, weight in parameters_by_name(model).items() if weight.ndim == 2}
-    kept = {name: own[name] for name in matrices if name in own and (wanted == "int4" or type(own[name]) is Int8Values)}
-    others = {name: weight for name, weight in matrices.items() if name not in kept}
-    # In an int4 model, matrices that are not quantised in the file become float16.
-    return wanted, kept | {name: w.half() if wanted == "int4" else Int8Values.of(w) for name, w in others.items()}
+def _read(checkpoint: Checkpoint, scheme: str, dtype: torch.dtype, name: str) -> Values:
+    """Return a weight for the kernels; matrices that are not quantised in an int4 checkpoint become float16."""
+    own = None if scheme == "none" else checkpoint.quantised(name)
+    if own is not None and (scheme == "int4" or isinstance(own, Int8Values)):
+        return own
+    weight = checkpoint.read(name)
+    if weight.ndim != 2 or scheme == "none":
+        return weight.to(dtype)
+    return weight.half() if scheme == "int4" else Int8Values.of(weight)

@@ -100,7 +100,7 @@ def load_tensors(
     """
     check(described_model(config), checkpoint, tied_embeddings=config.tie_word_embeddings)
     AttentionInterface.register(ATTENTION, paged_attention)
-    tensors = {name: tensor.to(dtype) for name, tensor in checkpoint.tensors()}
+    tensors = {name: checkpoint.read(name).to(dtype) for name in checkpoint.shapes()}
     return _verified(causal_lm_of(tensors, config, dtype, attn_implementation=ATTENTION), config, device)
 
 

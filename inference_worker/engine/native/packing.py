@@ -67,12 +67,14 @@ Values = Tensor | Int4Values | Int8Values
 
 
 def concatenate(parts: Sequence[Values]) -> Values:
-    """Return one weight with the outputs of several of one input size, which must all be float or all be quantised.
+    """Return one weight with the outputs of several of one input size.
 
     Of int4 and int8 weights it is int8: the int4 ones are rounded again, by at most 1/254 of a group's largest weight.
+    If any is floating-point, it is of that type.
     """
-    if isinstance(parts[0], Tensor):
-        return torch.cat(parts)  # type: ignore[arg-type]
+    for one in parts:
+        if isinstance(one, Tensor):
+            return torch.cat([part if isinstance(part, Tensor) else part.dequantise().to(one.dtype) for part in parts])
     if len({type(part) for part in parts}) > 1:
         parts = [Int8Values.of(part.dequantise()) if isinstance(part, Int4Values) else part for part in parts]
     columns = zip(*(vars(part).values() for part in parts), strict=True)

@@ -63,11 +63,11 @@ def write_quantised(
     quantization = scheme.config(ignored)
     total, done = sum(shapes[name][0] * shapes[name][1] for name in matrices), 0
     errors: list[MatrixError] = []
-    with _new_folder(out) as partial, source.reader() as read:
+    with _new_folder(out) as partial:
         writer = _ShardWriter(partial)
         progress(0, total)
         for name in sorted(shapes):
-            weight = read(name)
+            weight = source.read(name)
             if name not in matrices:
                 writer.add({name: weight})
                 continue

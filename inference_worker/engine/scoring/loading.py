@@ -118,7 +118,8 @@ def _fill(head: nn.Module, kind: ScoringHead, checkpoint: SafetensorsFolder) -> 
     single = kind in (ScoringHead.STEP_VALUE, ScoringHead.LAST_TOKEN)
     head.requires_grad_(False)
     slots = dict(head.named_parameters())
-    for name, tensor in checkpoint.tensors(prefix):
+    for name in checkpoint.shapes():
         local = name.removeprefix(prefix)
-        if (slot := slots.get(f"0.{local}" if single else local)) is not None:
-            slot.copy_(tensor)
+        slot = slots.get(f"0.{local}" if single else local)
+        if slot is not None and name.startswith(prefix):
+            slot.copy_(checkpoint.read(name))

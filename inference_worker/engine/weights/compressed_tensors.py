@@ -59,6 +59,7 @@ class CompressedTensorsFormat:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._bits = {8}
         self._block = _block(config, "weight_block_size")
+        self.narrow = False
         if config["quant_method"] == "fp8":
             field(config, "fmt", ("e4m3",), default="e4m3")
             return
@@ -71,6 +72,7 @@ class CompressedTensorsFormat:
         if not isinstance(groups, dict) or not groups:
             refuse("config_groups", "a value that is no object of groups")
         self._bits = {self._read_group(f"config_groups.{name}", group) for name, group in groups.items()}
+        self.narrow = min(self._bits) <= 4
 
     def _read_group(self, path: str, group: Any) -> int:
         """Check a group of modules, and return the bits of its codes."""

@@ -44,6 +44,11 @@ def is_quantised(kind: int, shape: tuple[int, ...]) -> bool:
     return len(shape) == 2 and Kind(kind) not in FLOATS and shape[1] % GROUP == 0
 
 
+def is_int4(kind: int) -> bool:
+    """Return whether `unpack` repacks matrices of the ggml type `kind` as int4."""
+    return Kind(kind) in _INT4
+
+
 def dequantise(raw: Bytes, kind: int) -> Floats:
     """Return the values of a tensor of the ggml type `kind` as one row.
 

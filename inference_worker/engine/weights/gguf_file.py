@@ -7,7 +7,8 @@ Tensor sizes are checked against the files before a byte is read. The headers, t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from inference_worker.engine.native.packing import Int4Values, Int8Values
 from inference_worker.engine.weights import gguf_blocks
 from inference_worker.engine.weights.gguf_architectures import architecture_of
 from inference_worker.engine.weights.gguf_config import FileContent, model_config
+from inference_worker.engine.weights.weights import Quantisation
 from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.model_files.gguf_metadata import TensorInfo
 from inference_worker.model_files.gguf_parts import read_parts
@@ -55,6 +57,11 @@ class GGUFFile:
         for name in sorted(self._stored.keys() - {_ROPE_FACTORS, *_LONG_ROPE_FACTORS}):  # gates before ups
             self._infos.setdefault(self._architecture.hugging_face_name(name), []).append(self._stored[name])
 
+    @property
+    def files(self) -> Sequence[Path]:
+        """The GGUF file, or all files of a split one."""
+        return sorted(set(self._file_of.values()))
+
     def config(self) -> PreTrainedConfig:
         """Return the GGUF's model configuration, converted to the Hugging Face configuration of its family."""
         shapes = {name: info.shape for name, info in self._stored.items()}
@@ -72,32 +79,37 @@ class GGUFFile:
         """Return each tensor's shape by its Hugging Face name, from the headers without loading any data."""
         return {name: _joined_shape([info.shape for info in infos]) for name, infos in self._infos.items()}
 
-    def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield each tensor with its Hugging Face name, one at a time, on the CPU, dequantised to float32."""
-        heads = self._permuted_heads()
-        for name, infos in self._infos.items():
-            tensor = torch.cat([self._read(info) for info in infos], dim=-2) if infos[1:] else self._read(infos[0])
-            if self._architecture.shifted_norms and name.endswith("norm.weight"):
-                tensor -= 1
-            part = _module(name)
-            yield name, _unpermute(tensor, heads[part]) if part in heads else tensor
+    def read(self, name: str) -> Tensor:
+        """Return the tensor with this Hugging Face name, on the CPU, dequantised to float32."""
+        infos = self._infos[name]
+        tensor = torch.cat([self._read(info) for info in infos], dim=-2) if infos[1:] else self._read(infos[0])
+        if self._architecture.shifted_norms and name.endswith("norm.weight"):
+            tensor -= 1
+        part = _module(name)
+        return _unpermute(tensor, self._permuted_heads[part]) if part in self._permuted_heads else tensor
 
-    def quantised_values(self) -> Iterator[tuple[str, Int4Values | Int8Values]]:
-        """Yield every quantised matrix with its Hugging Face name, repacked as int4 or int8 (`gguf_blocks.py`).
+    def quantisation(self) -> Quantisation:
+        """Return `int4` if the kernels have any matrix as int4, else `int8` if any is quantised."""
+        kinds = {info.ggml_type for info in self._stored.values() if _is_quantised(info)}
+        if any(gguf_blocks.is_int4(kind) for kind in kinds):
+            return "int4"
+        return "int8" if kinds else "none"
 
-        Rows are in Hugging Face's order.
+    def quantised(self, name: str) -> Int4Values | Int8Values | None:
+        """Return a quantised matrix by its Hugging Face name, repacked as int4 or int8 (`gguf_blocks.py`).
+
+        None if it is not quantised. Rows are in Hugging Face's order.
         """
-        heads = self._permuted_heads()
-        for name, (info, *_) in self._infos.items():
-            if gguf_blocks.is_quantised(info.ggml_type, info.shape):
-                values = gguf_blocks.unpack(self._raw(info), info.ggml_type, info.shape[0])
-                part = _module(name)
-                if part in heads:
-                    values = type(values)(*(_unpermute(column, heads[part]) for column in vars(values).values()))
-                yield name, values
+        info, *_ = self._infos[name]
+        if not _is_quantised(info):
+            return None
+        values = gguf_blocks.unpack(self._raw(info), info.ggml_type, info.shape[0])
+        heads = self._permuted_heads.get(_module(name))
+        return type(values)(*(_unpermute(column, heads) for column in vars(values).values())) if heads else values
 
+    @cached_property
     def _permuted_heads(self) -> dict[str, int]:
-        """Return the projections whose rows are permuted in the file, with their numbers of heads."""
+        """The projections whose rows are permuted in the file, with their numbers of heads."""
         if not self._architecture.permuted:
             return {}
         config = self.config()
@@ -123,6 +135,10 @@ _PLAIN: dict[gguf.GGMLQuantizationType, Any] = {
     gguf.GGMLQuantizationType.F32: lambda raw: raw.view(np.float32),
     gguf.GGMLQuantizationType.F16: lambda raw: raw.view(np.float16),
 }
+
+
+def _is_quantised(info: TensorInfo) -> bool:
+    return gguf_blocks.is_quantised(info.ggml_type, info.shape)
 
 
 def _module(name: str) -> str:

@@ -54,9 +54,18 @@ class GroupedWeight:
         check_finite(values)
         return values
 
+    @property
+    def is_int4(self) -> bool:
+        """Whether `values` repacks the weights as int4; the number of inputs must be a multiple of 32."""
+        return self.bits <= 4 and self._shares_scales()
+
+    def _shares_scales(self) -> bool:
+        groups = self.group_of.view(-1, GROUP)
+        return bool((groups == groups[:, :1]).all())
+
     def _exact_values(self) -> Int4Values | Int8Values | None:
         groups = self.group_of.view(-1, GROUP)
-        if self.codes.is_floating_point() or not (groups == groups[:, :1]).all():
+        if self.codes.is_floating_point() or not self._shares_scales():
             return None
         scales = self.scales[:, groups[:, 0]]
         zeros = self.scales.new_zeros(()) if self.zeros is None else self.zeros[:, groups[:, 0]]

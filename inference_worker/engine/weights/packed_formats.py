@@ -45,6 +45,7 @@ class GPTQFormat:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._bits = field(config, "bits", _PACKED_BITS)
+        self.narrow = self._bits <= 4
         layout = field(config, "checkpoint_format", ("gptq", "gptq_v2"), default="gptq")
         field(config, "pack_dtype", ("int32",), default="int32")
         field(config, "is_marlin_format", (False,), default=False)
@@ -87,6 +88,7 @@ class AWQFormat:
 
     parts = frozenset({"qweight", "qzeros", "scales"})
     unused = frozenset[str]()
+    narrow = True
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         field(config, "w_bit" if "w_bit" in config else "bits", (4,))

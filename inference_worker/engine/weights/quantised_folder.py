@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ from inference_worker.engine.weights.compressed_tensors import CompressedTensors
 from inference_worker.engine.weights.grouped_weight import GroupedWeight
 from inference_worker.engine.weights.packed_formats import AWQFormat, GPTQFormat
 from inference_worker.engine.weights.quantisation_config import field, refuse
-from inference_worker.engine.weights.weights import SafetensorsFolder, Shape
+from inference_worker.engine.weights.weights import Quantisation, SafetensorsFolder, Shape
 from inference_worker.errors import BadWeights
 
 
@@ -29,10 +30,12 @@ class WeightFormat(Protocol):
     Attributes:
         parts: last names of the tensors that make a quantised matrix.
         unused: last names of tensors that are not read.
+        narrow: whether codes may have 4 bits or fewer.
     """
 
     parts: frozenset[str]
     unused: frozenset[str]
+    narrow: bool
 
     def is_quantised(self, names: set[str]) -> bool:
         """Return whether a module with tensors of these last names has a quantised matrix."""
@@ -75,6 +78,7 @@ class QuantisedFolder:
             refuse("quant_method", "a configuration that is no object")
         self._format = _FORMATS[field(config, "quant_method", tuple(_FORMATS))](config)
         self._folder = SafetensorsFolder(folder)
+        self.files = [*self._folder.files, folder / "config.json"]
         self._stored = self._folder.shapes()
         names: dict[str, dict[str, str]] = {}
         for name in self._stored:
@@ -93,45 +97,49 @@ class QuantisedFolder:
     def shapes(self) -> Mapping[str, Shape]:
         """Return the shape of every matrix and other tensor by name, from headers."""
         found = {name: self._stored[name] for name in self._others}
-        with self._folder.reader() as read:
-            for name, parts in self._parts.items():
-                shapes = {part: self._stored[stored] for part, stored in parts.items()}
-                with _named(name):
-                    found[name] = self._format.shape(shapes, lambda part, parts=parts: read(parts[part]))  # type: ignore[misc]
+        for name in self._parts:
+            with _named(name):
+                found[name] = self._matrix_shape(name)
         return found
 
-    def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield each tensor with its name, one at a time, on the CPU; quantised matrices as float32."""
-        with self._folder.reader() as read:
-            for name in sorted(self._others):
-                yield name, read(name)
-        for name, weight in self._matrices():
-            yield name, weight.dequantise()
+    def read(self, name: str) -> Tensor:
+        """Return the tensor `name`, on the CPU; a quantised matrix as float32."""
+        return self._matrix(name).dequantise() if name in self._parts else self._folder.read(name)
 
-    def quantised_values(self) -> Iterator[tuple[str, Int4Values | Int8Values]]:
-        """Yield every quantised matrix with its name, repacked as int4 or int8 for the CPU kernels, one at a time.
+    def quantisation(self) -> Quantisation:
+        """Return `int4` if any matrix is int4 for the CPU kernels, else `int8` if any is quantised."""
+        fit = [name for name in self._parts if self._matrix_shape(name)[1] % GROUP == 0]
+        if self._format.narrow and any(self._matrix(name).is_int4 for name in fit):
+            return "int4"
+        return "int8" if fit else "none"
 
-        Left out are matrices whose number of inputs is no multiple of the kernels' groups.
+    def quantised(self, name: str) -> Int4Values | Int8Values | None:
+        """Return the matrix `name` repacked as int4 or int8 for the CPU kernels.
+
+        None if it is not quantised, or the number of its inputs is no multiple of the kernels' groups.
         """
-        for name, weight in self._matrices():
-            if weight.codes.shape[1] % GROUP == 0:
-                with _named(name):
-                    values = weight.values()
-                yield name, values
+        if name not in self._parts or self._matrix_shape(name)[1] % GROUP:
+            return None
+        with _named(name):
+            return self._matrix(name).values()
 
     def leave_out_zero_biases(self, expected: Collection[str]) -> None:
         """Leave out biases that are not in `expected` and are 0: AutoGPTQ wrote one for every matrix."""
-        with self._folder.reader() as read:
-            for name in sorted(self._others - set(expected)):
-                if name.endswith(".bias") and not read(name).any():
-                    self._others.remove(name)
+        for name in sorted(self._others - set(expected)):
+            if name.endswith(".bias") and not self._folder.read(name).any():
+                self._others.remove(name)
 
-    def _matrices(self) -> Iterator[tuple[str, GroupedWeight]]:
-        with self._folder.reader() as read:
-            for name, parts in self._parts.items():
-                with _named(name):
-                    weight = self._format.read({part: read(stored) for part, stored in parts.items()})
-                yield name, weight
+    def _matrix_shape(self, name: str) -> Shape:
+        return self._format.shape(
+            {part: self._stored[stored] for part, stored in self._parts[name].items()}, partial(self._read_part, name)
+        )
+
+    def _read_part(self, name: str, part: str) -> Tensor:
+        return self._folder.read(self._parts[name][part])
+
+    def _matrix(self, name: str) -> GroupedWeight:
+        with _named(name):
+            return self._format.read({part: self._read_part(name, part) for part in self._parts[name]})
 
 
 @contextmanager

@@ -8,19 +8,21 @@ has the `Checkpoint` of GGUF files.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from inference_worker.engine.layers.linear import MergedLinear
+from inference_worker.engine.native.packing import Int4Values, Int8Values
 from inference_worker.errors import BadWeights
 from inference_worker.model_files.model_source import file_inside
 
 Shape = tuple[int, ...]
+Quantisation = Literal["none", "int8", "int4"]
 
 IGNORED = ("rotary_emb.inv_freq", "attention.masked_bias", "attention.bias")
 """Name suffixes of tensors that old checkpoints contain but that are not needed."""
@@ -31,16 +33,58 @@ INDEX = "model.safetensors.index.json"
 class Checkpoint(Protocol):
     """The interface of a model's tensors on disk, under their Hugging Face names."""
 
+    @property
+    def files(self) -> Sequence[Path]:
+        """The files that the tensors depend on."""
+        ...
+
     def shapes(self) -> Mapping[str, Shape]:
         """Return the shape of every tensor of the checkpoint by name; implementations read headers and load no data."""
         ...
 
-    def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield every tensor of the checkpoint with its name, one at a time, on the CPU."""
+    def read(self, name: str) -> Tensor:
+        """Return the tensor `name` of the checkpoint, on the CPU; a quantised matrix is dequantised to float32."""
+        ...
+
+    def quantisation(self) -> Quantisation:
+        """Return how the matrices of the checkpoint are stored: `int4` if any is, else `int8` if any is quantised."""
+        ...
+
+    def quantised(self, name: str) -> Int4Values | Int8Values | None:
+        """Return the matrix `name` as it is quantised, repacked for the CPU kernels; None if it is not."""
         ...
 
 
-class SafetensorsFolder:
+class Unquantised:
+    """The part of a `Checkpoint` none of whose matrices is quantised."""
+
+    def quantisation(self) -> Quantisation:
+        """Return that the matrices are not quantised: `none`."""
+        return "none"
+
+    def quantised(self, _: str) -> None:
+        """Return that a matrix is not quantised: None."""
+        return
+
+
+class LoadedModel(Unquantised):
+    """A `Checkpoint` of the parameters of a model in memory."""
+
+    files = ()
+
+    def __init__(self, model: nn.Module) -> None:
+        self._parameters = parameters_by_name(model)
+
+    def shapes(self) -> Mapping[str, Shape]:
+        """Return the shape of every parameter by its name in checkpoints."""
+        return {name: tuple(parameter.shape) for name, parameter in self._parameters.items()}
+
+    def read(self, name: str) -> Tensor:
+        """Return the parameter `name`, which is not copied."""
+        return self._parameters[name]
+
+
+class SafetensorsFolder(Unquantised):
     """A `Checkpoint` of the `.safetensors` shards in a folder.
 
     Raises:
@@ -48,36 +92,31 @@ class SafetensorsFolder:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.shards = _shards(folder)
+        self.files = _shards(folder)
+
+    @cached_property
+    def _files(self) -> dict[str, Any]:
+        """The open shard of each tensor; shards are mapped into memory and closed with this object."""
+        found: dict[str, Any] = {}
+        for shard in self.files:
+            try:
+                file: Any = safe_open(shard, framework="pt")
+            except (SafetensorError, OSError) as error:
+                raise BadWeights(f"{shard.name} is damaged: {error}") from error
+            found.update(dict.fromkeys(file.keys(), file))
+        return found
 
     def shapes(self) -> Mapping[str, Shape]:
         """Return the shape of every tensor in the folder's shards by name, from headers without loading any data."""
-        found: dict[str, Shape] = {}
-        for shard in self.shards:
-            with _open_shard(shard) as file:
-                found.update((name, tuple(file.get_slice(name).get_shape())) for name in file.keys())  # noqa: SIM118
-        return found
+        return {name: tuple(file.get_slice(name).get_shape()) for name, file in self._files.items()}
 
-    @contextmanager
-    def reader(self) -> Iterator[Callable[[str], Tensor]]:
-        """Open all shards, and yield a function that returns a tensor by name, on the CPU."""
-        with ExitStack() as stack:
-            files = {}
-            for shard in self.shards:
-                file = stack.enter_context(_open_shard(shard))
-                files.update(dict.fromkeys(file.keys(), file))
-            yield lambda name: files[name].get_tensor(name)
-
-    def tensors(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
-        """Yield the folder's tensors whose names begin with `prefix`, with their names, one at a time, on the CPU."""
-        for shard in self.shards:
-            with _open_shard(shard) as file:
-                for name in file.keys():  # noqa: SIM118
-                    if name.startswith(prefix):
-                        yield name, file.get_tensor(name)
+    def read(self, name: str) -> Tensor:
+        """Return the folder's tensor `name`, on the CPU."""
+        tensor: Tensor = self._files[name].get_tensor(name)
+        return tensor
 
 
-class BaseModel:
+class BaseModel(Unquantised):
     """The tensors of a checkpoint without those of heads, under the names that they have in a causal language model."""
 
     _PREFIX = "model."
@@ -85,17 +124,16 @@ class BaseModel:
     def __init__(self, checkpoint: Checkpoint) -> None:
         """`checkpoint` has a base model alone, whose names have no prefix, or one with a head."""
         self._checkpoint = checkpoint
+        self.files = checkpoint.files
         self._alone = not any(name.startswith(self._PREFIX) for name in checkpoint.shapes())
 
     def shapes(self) -> Mapping[str, Shape]:
         """Return the shape of each base model tensor by name, without the tensors of heads; no data is loaded."""
         return {found: shape for name, shape in self._checkpoint.shapes().items() if (found := self._name(name))}
 
-    def tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield each base model tensor with its name, one at a time, on the CPU, without the tensors of heads."""
-        for name, tensor in self._checkpoint.tensors():
-            if found := self._name(name):
-                yield found, tensor
+    def read(self, name: str) -> Tensor:
+        """Return the base model tensor `name`, on the CPU."""
+        return self._checkpoint.read(name.removeprefix(self._PREFIX) if self._alone else name)
 
     def _name(self, name: str) -> str:
         if self._alone:
@@ -141,12 +179,12 @@ def check(model: nn.Module, checkpoint: Checkpoint, *, tied_embeddings: bool) ->
 def load(model: nn.Module, checkpoint: Checkpoint) -> None:
     """Copy each tensor of a checkpoint to the model's parameter of the same name, converting dtype and device.
 
-    Call `check` first, because tensors without a parameter are skipped.
+    Call `check` first, because tensors without a parameter, and parameters without a tensor, are skipped.
     """
-    parameters = parameters_by_name(model)
-    for name, tensor in checkpoint.tensors():
-        if (slot := parameters.get(name)) is not None:
-            slot.copy_(tensor)
+    stored = checkpoint.shapes()
+    for name, slot in parameters_by_name(model).items():
+        if name in stored:
+            slot.copy_(checkpoint.read(name))
 
 
 def _is_ignored(name: str, tied_embeddings: bool) -> bool:
@@ -165,12 +203,3 @@ def _shards(folder: Path) -> list[Path]:
         if not shard.is_file():
             raise BadWeights(f"shard {shard.name} is missing in {folder}")
     return shards
-
-
-@contextmanager
-def _open_shard(shard: Path) -> Iterator[Any]:
-    try:
-        with safe_open(shard, framework="pt") as file:
-            yield file
-    except (SafetensorError, OSError) as error:
-        raise BadWeights(f"{shard.name} is damaged: {error}") from error

@@ -13,8 +13,9 @@ from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder, check_supported
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.native.library import Kernels
-from inference_worker.engine.native.packing import Int8Values
+from inference_worker.engine.native.packing import Int8Values, Values
 from inference_worker.engine.native.step_interrupt import AT_NEXT_LAYER, NEVER
+from inference_worker.engine.weights.weights import parameters_by_name
 from inference_worker.errors import NativeUnavailable
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import ActivationBits
@@ -33,7 +34,7 @@ def dense_and_native(
     model = load_model(resolve(str(folder)), torch.float32, CPU)
     assert isinstance(model, Decoder)
     check_supported(model.config)
-    return model, NativeDecoder(model, {}, Kernels(threads, instructions))
+    return model, NativeDecoder(model, parameters_by_name(model).__getitem__, Kernels(threads, instructions))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -64,12 +65,15 @@ def logits_by_bits(folder: Path, instructions: str, *, quantised: bool) -> dict[
     save_tiny(folder, "llama", **FITTING)
     model = load_model(resolve(str(folder)), torch.float32, CPU)
     assert isinstance(model, Decoder)
-    values = {"lm_head.weight": Int8Values.of(model.lm_head.weight)} if quantised else {}
+    weights: dict[str, Values] = {**parameters_by_name(model)}
+    if quantised:
+        weights["lm_head.weight"] = Int8Values.of(model.lm_head.weight)
     states = torch.randn(3, model.lm_head.weight.shape[1], generator=torch.Generator().manual_seed(1))
     found: dict[ActivationBits, list[torch.Tensor]] = {}
     choices: tuple[ActivationBits, ...] = (16, "auto", 8)
     for bits in choices:
-        native = NativeDecoder(model, values, Kernels(1, instructions), activation_bits=bits)
+        kernels = Kernels(1, instructions)
+        native = NativeDecoder(model, weights.__getitem__, kernels, activation_bits=bits, quantised=quantised)
         found[bits] = [
             native.logits(states),
             *packed_logits(native, random_sequences(97), [64], cache_dtype=torch.bfloat16),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from inference_worker.engine.layers import native_decoder
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder
 from inference_worker.engine.loading.model_loader import load_model
-from inference_worker.engine.loading.native_conversion import convert_to_native
+from inference_worker.engine.loading.native_conversion import convert_to_native, load_or_describe
 from inference_worker.engine.native.packing import Int4Values, Int8Values, PackedWeight, Values, pack
 from inference_worker.engine.weights.gguf_file import GGUFFile
 from inference_worker.errors import UnsupportedModel
@@ -31,25 +32,25 @@ WIDE = {"hidden_size": 64, "intermediate_size": 96, "head_dim": 16}
 
 def tiny_gguf(folder: Path, kind: str, **changes: Any) -> Path:
     path = folder / "tiny.gguf"
-    theirs = save_tiny(folder / "theirs", "llama", **{**WIDE, **changes})
+    theirs = save_tiny(folder / "theirs", changes.pop("model_type", "llama"), **{**WIDE, **changes})
     write_gguf(path, theirs, kind=gguf.GGMLQuantizationType[kind])
     return path
 
 
 def compiled(path: Path, **settings: Any) -> tuple[CausalLM, str]:
     source = resolve(str(path))
-    model = load_model(source, torch.float32, torch.device("cpu"))
-    return convert_to_native(model, source, EngineSettings(model=str(path), **settings))
+    engine_settings = EngineSettings(model=str(path), **settings)
+    model = load_or_describe(source, torch.float32, engine_settings)
+    return convert_to_native(model, source, engine_settings)
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])
 def test_quantised_values_are_the_dequantised_weights(kind: str, tmp_path: Path) -> None:
     file = GGUFFile(tiny_gguf(tmp_path, kind))
-    dense = dict(file.tensors())
-    values = dict(file.quantised_values())
+    values = {name: found for name in file.shapes() if (found := file.quantised(name)) is not None}
     assert len(values) == 4 * 7 + 2  # the layers' matrices, embedding and head
     for name, found in values.items():
-        assert torch.equal(found.dequantise(), dense[name]), name
+        assert torch.equal(found.dequantise(), file.read(name)), name
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_files_as_people_have_them_stay_quantised(
     assert set(packed) <= {Int4Values, Int8Values}
     file = GGUFFile(path)
     theirs = AutoModelForCausalLM.from_config(file.config()).float().eval()
-    theirs.load_state_dict(dict(file.tensors()))
+    theirs.load_state_dict({name: file.read(name) for name in file.shapes()})
     sequences = random_sequences(97)
     for plan in ([4], [40]):
         for rows, ids in zip(packed_logits(model, sequences, plan), sequences, strict=True):
@@ -139,6 +140,22 @@ def test_int4_is_only_for_files_that_have_it(kind: str, tmp_path: Path) -> None:
         compiled(tiny_gguf(tmp_path, kind), quantization="int4")
 
 
+@pytest.mark.parametrize("kind", ["Q4_1", "Q8_0", "F16"])
+def test_shared_weights_are_those_of_the_process(kind: str, tmp_path: Path) -> None:
+    """Written by the first, mapped by the second; a changed file has another identity."""
+    path, sequences = tiny_gguf(tmp_path, kind, model_type="qwen2"), random_sequences(97)
+    expected = packed_logits(compiled(path, quantization="auto")[0], sequences, [40])
+    shared = {"quantization": "auto", "shared_weights": str(tmp_path / "shared")}
+    kept = [compiled(path, **shared)[0] for _ in range(2)]
+    for model in kept:
+        for rows, reference in zip(packed_logits(model, sequences, [40]), expected, strict=True):
+            assert torch.equal(rows, reference)
+    assert len(list((tmp_path / "shared").glob("*.weights"))) == 1
+    os.utime(path, (1, 1))
+    kept.append(compiled(path, **shared)[0])
+    assert len(list((tmp_path / "shared").glob("*.weights"))) == 2
+
+
 @pytest.mark.parametrize(
     ("changes", "settings", "reason"),
     [
@@ -151,7 +168,16 @@ def test_unsupported_models_stay_with_pytorch(
     changes: dict[str, Any], settings: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     path = tiny_gguf(tmp_path, "Q4_1", **changes)
-    model, scheme = compiled(path, quantization="auto", **settings)
-    assert (scheme, type(model)) == ("none", Decoder)
+    source = resolve(str(path))
+    loaded = load_model(source, torch.float32, torch.device("cpu"))
+    kept = convert_to_native(loaded, source, EngineSettings(model=str(path), quantization="auto", **settings))
+    assert kept == (loaded, "none")
     with pytest.raises(UnsupportedModel, match=reason):
-        compiled(path, quantization="int4", **settings)
+        convert_to_native(loaded, source, EngineSettings(model=str(path), quantization="int4", **settings))
+
+
+def test_a_model_that_pytorch_computes_is_loaded(tmp_path: Path) -> None:
+    model, scheme = compiled(tiny_gguf(tmp_path, "Q4_1"), quantization="auto", attention="sdpa")
+    assert isinstance(model, Decoder)
+    assert scheme == "none"
+    assert not model.model.norm.weight.is_meta

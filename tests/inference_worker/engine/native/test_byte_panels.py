@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from inference_worker.engine.layers.native_decoder import NativeDecoder
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.native.library import Kernels
 from inference_worker.engine.native.packing import GROUP, Int4Values, Values
+from inference_worker.engine.weights.weights import parameters_by_name
 from inference_worker.model_files.model_source import resolve
 from tests.fakes.packed_steps import packed_logits
 from tests.fakes.tiny_models import save_tiny
@@ -52,7 +53,13 @@ def models(instructions: str, tmp_path: Path) -> tuple[Decoder, NativeDecoder]:
 
 def int4(model: Decoder, kernels: Kernels) -> NativeDecoder:
     values = {name: rounded(weight) for name, weight in matrices(model)}
-    return NativeDecoder(model, {**values}, kernels, activation_bits=8)
+    return native_decoder(model, values, kernels)
+
+
+def native_decoder(model: Decoder, values: Mapping[str, Values], kernels: Kernels) -> NativeDecoder:
+    """The model on the kernels, with `values` in place of its own matrices."""
+    weights: dict[str, Values] = {**parameters_by_name(model), **values}
+    return NativeDecoder(model, weights.__getitem__, kernels, activation_bits=8, quantised=True)
 
 
 def rounded(weight: torch.Tensor) -> Int4Values:
@@ -106,6 +113,6 @@ def test_weights_of_zeros_give_zeros(instructions: str, tmp_path: Path) -> None:
     for name, weight in matrices(model):
         weight.zero_()
         values[name] = rounded(weight)
-    native = NativeDecoder(model, {**values}, Kernels(2, instructions), activation_bits=8)
+    native = native_decoder(model, values, Kernels(2, instructions))
     (found,), (expected,) = (packed_logits(each, prompts(30), [64]) for each in (native, model))
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from inference_worker.engine.layers.native_decoder import NativeDecoder
 from inference_worker.engine.loading.model_loader import load_model, open_folder, read_config
-from inference_worker.engine.loading.native_conversion import convert_to_native
+from inference_worker.engine.loading.native_conversion import convert_to_native, load_or_describe
 from inference_worker.engine.native.packing import Int4Values, Int8Values
 from inference_worker.engine.weights.quantised_folder import QuantisedFolder
 from inference_worker.errors import BadWeights, UnsupportedModel
@@ -99,13 +99,14 @@ def test_logits_are_those_of_the_dequantised_weights(name: str, tmp_path: Path) 
     checkpoint = open_folder(tmp_path)
     assert isinstance(checkpoint, QuantisedFolder)
     expected = theirs.state_dict()
-    matrices = dict(checkpoint.quantised_values())
+    matrices = {matrix: found for matrix in checkpoint.shapes() if (found := checkpoint.quantised(matrix))}
     assert len(matrices) == 4 * 7
     for matrix, values in matrices.items():
         assert type(values) is kind, matrix
         error = (values.dequantise() - expected[matrix]).norm() / expected[matrix].norm()
         assert error < (0.0005 if exact else 0.01), matrix
-    native, scheme = convert_to_native(model, source, EngineSettings(model=str(tmp_path), quantization="auto"))
+    settings = EngineSettings(model=str(tmp_path), quantization="auto")
+    native, scheme = convert_to_native(load_or_describe(source, torch.float32, settings), source, settings)
     assert (type(native), scheme) == (NativeDecoder, "int4" if kind is Int4Values else "int8")
     for rows, ids in zip(packed_logits(native, sequences, [40]), sequences, strict=True):
         reference = logits_of(theirs, ids)
@@ -202,9 +203,9 @@ def test_damaged_modules_are_named(
     config, write, _, _ = LAYOUTS[name]
     save_quantised(tmp_path, config, write)
     edit_tensors(tmp_path, {f"{UP}{part}": tensor for part, tensor in changes.items()})
-    source = resolve(str(tmp_path))
+    source, settings = resolve(str(tmp_path)), EngineSettings(model="", quantization="auto")
     with pytest.raises(BadWeights) as caught:
-        convert_to_native(load_model(source, torch.float32, CPU), source, EngineSettings(model="", quantization="auto"))
+        convert_to_native(load_or_describe(source, torch.float32, settings), source, settings)
     assert message in str(caught.value)
     assert UP.removesuffix(".") in str(caught.value)
 
