@@ -73,10 +73,12 @@ class EmbeddingRequest(_Message, frozen=True, kw_only=True, tag="embedding"):
     """Embed each of `inputs` (non-empty, ids below the vocabulary size) except the indexes in `done`.
 
     Vectors are reported in any order, cut to the leading `dimensions` numbers (`None`: all) and normalised.
+    A request of the service class `flex` gives way to all others.
     """
 
     id: str
     inputs: list[list[int]]
+    flex: bool = False
     dimensions: int | None = None
     done: list[int] = []
 
@@ -105,11 +107,12 @@ class ScoreRequest(_Message, frozen=True, kw_only=True, tag="score"):
     """Score each of `inputs` (non-empty, ids below the vocabulary size) except the indexes in `done`.
 
     Scores are reported in any order: logits if `raw`, else what the model's activation function makes of them.
-    `salt` separates prefix caches.
+    `salt` separates prefix caches. An encoder computes requests of the service class `flex` after all others.
     """
 
     id: str
     inputs: list[ScoreInput]
+    flex: bool = False
     salt: str = ""
     raw: bool = False
     done: list[int] = []

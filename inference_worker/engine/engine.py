@@ -39,6 +39,7 @@ from inference_worker.engine.scheduling.speculation import (
     Speculation,
     StepCost,
 )
+from inference_worker.engine.shared_cores import SharedCores
 from inference_worker.engine_protocol import EngineLoad, GenerationRequest, Ready, RequestFailed, TokenEvent
 from inference_worker.errors import ModelError
 from inference_worker.model_files.model_source import resolve
@@ -75,14 +76,17 @@ class Engine:
         runner: Runner,
         compilations: CompilationQueue,
         ready: Ready,
+        *,
         step_interrupt: StepInterrupt | None = None,
+        cores: SharedCores | None = None,
     ) -> None:
-        """`step_interrupt`: the model's step interrupt, if its steps can be interrupted."""
+        """`step_interrupt`: the model's, if its steps can be interrupted; `cores`: those on which it computes."""
         self._step_interrupt = step_interrupt or StepInterrupt()
         self._commands = NEVER
         self._current = Batch()
         """The step that is computed, or was computed last; those between its layers aside."""
         self._step_seconds = 0.0
+        self._cores = cores
         self.scheduler = scheduler
         self.runner = runner
         self.compilations = compilations
@@ -168,7 +172,8 @@ class Engine:
             _runner(model, attention, limits, device),
             CompilationQueue(vocabulary, shape.vocab_size, shape.eos_token_ids),
             ready,
-            model.step_interrupt if isinstance(model, NativeDecoder) else None,
+            step_interrupt=model.step_interrupt if isinstance(model, NativeDecoder) else None,
+            cores=SharedCores() if device.type == "cpu" else None,
         )
 
     def ready(self) -> Ready:
@@ -220,6 +225,7 @@ class Engine:
 
         def interrupt() -> int:
             receive()
+            self._hold_cores()
             if not self._current.is_flex:
                 compute(self.scheduler.schedule_prefill_interrupt())
                 return NEVER
@@ -241,10 +247,13 @@ class Engine:
         batch = self._current = self.scheduler.schedule()
         gives_way = batch.is_flex and self.scheduler.has_non_flex and self._commands != NEVER
         self._step_interrupt.wakeup_fd = AT_NEXT_LAYER if gives_way else self._commands
+        self._hold_cores()
         began = time.monotonic()
         result = self.runner.execute(batch)
         self._step_seconds = time.monotonic() - began
-        return self.scheduler.commit(batch, result)
+        events = self.scheduler.commit(batch, result)
+        self._hold_cores()
+        return events
 
     def pause(self) -> float:
         """Return the seconds to wait for a command before the next step, which leaves the cores to other processes.
@@ -254,6 +263,10 @@ class Engine:
         """
         spares_cores = self._commands != NEVER and self._current.is_flex and self.scheduler.spares_cores
         return self._step_seconds if spares_cores else 0.0
+
+    def _hold_cores(self) -> None:
+        if self._cores is not None:
+            self._cores.hold(self.scheduler.has_non_flex)
 
     def has_work(self) -> bool:
         """Return whether `step` should be called: a request is waiting or running, or its grammar compiles."""

@@ -73,6 +73,14 @@ class SteppingEngine(Protocol[R_contra]):
 
 
 @runtime_checkable
+class PausingEngine(SteppingEngine[Any], Protocol):
+    """An engine that leaves the cores to other processes between two steps."""
+
+    def pause(self) -> float:
+        """Return the seconds to wait for a command before the next step; 0: it may be computed at once."""
+
+
+@runtime_checkable
 class InterruptibleEngine(SteppingEngine[Any], Protocol):
     """An engine that can accept requests while it computes a step."""
 
@@ -87,9 +95,6 @@ class InterruptibleEngine(SteppingEngine[Any], Protocol):
         Called once by the engine process before its first step; `Engine.enable_step_interrupts` describes the
         arguments.
         """
-
-    def pause(self) -> float:
-        """Return the seconds to wait for a command before the next step; 0: it may be computed at once."""
 
 
 def run(
@@ -227,9 +232,9 @@ class EngineLoop:
         self._before_step = before_step
         self._engine = engine
         self._reader, self._buffer = CommandReader(commands), ReportBuffer(writer)
-        self._interruptible = engine if isinstance(engine, InterruptibleEngine) else None
-        if self._interruptible is not None:
-            _enable_step_interrupts(self._interruptible, self._reader, self._buffer)
+        self._pausing = engine if isinstance(engine, PausingEngine) else None
+        if isinstance(engine, InterruptibleEngine):
+            _enable_step_interrupts(engine, self._reader, self._buffer)
 
     def has_work(self) -> bool:
         """Return whether the engine has unfinished requests, or commands were kept for it."""
@@ -237,7 +242,7 @@ class EngineLoop:
 
     def pause(self) -> float:
         """Return the seconds to wait for a command before the next step of the engine, which has work."""
-        return 0.0 if self._interruptible is None or self._reader.has_deferred() else self._interruptible.pause()
+        return 0.0 if self._pausing is None or self._reader.has_deferred() else self._pausing.pause()
 
     def flush_if_idle(self) -> None:
         """Report the buffered outcomes of steps if there is no work, because no later step would report them.

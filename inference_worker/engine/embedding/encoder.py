@@ -44,7 +44,7 @@ class Encoder:
         self._is_mixed = products != model.dtype
         if self._is_mixed:
             _convert_linear_layers(model, products)
-        self._model = model
+        self.module = model
         self._pooling = config.pooling
         self._device = next(model.parameters()).device
         self._padding = getattr(model.config, "pad_token_id", None) or 0
@@ -63,12 +63,12 @@ class Encoder:
         padded = torch.tensor([ids + [self._padding] * (width - len(ids)) for ids in texts])
         mask = (torch.arange(width) < lengths[:, None]).long()
         with torch.autocast(self._device.type, self.products, enabled=self._is_mixed):
-            outputs = self._model(input_ids=padded.to(self._device), attention_mask=mask.to(self._device))
+            outputs = self.module(input_ids=padded.to(self._device), attention_mask=mask.to(self._device))
         states = outputs.last_hidden_state
         return pool(states, lengths.to(self._device), self._pooling).cpu()
 
     def _check_padding(self) -> int:
-        name = self._model.config.model_type
+        name = self.module.config.model_type
         texts = [self._some_ids(5), self._some_ids(12)]
         try:
             together = self.embed(texts)

@@ -30,7 +30,7 @@ class EmbeddingEngine(InputEngine[EmbeddingRequest, VectorEvent]):
         Raises:
             ModelError: `max_model_len` exceeds the model's positions.
         """
-        super().__init__(settings, max_tokens=model.max_tokens, positions=model.positions)
+        super().__init__(settings, model.module, max_tokens=model.max_tokens, positions=model.positions)
         self._model = model
         self.vocab_size = model.vocab_size
 

@@ -1,23 +1,31 @@
 """Base class of the engines that compute requests' inputs in batches: embeddings, and scores of pairs of texts.
 
-Cancellations take effect between batches, so a batch is no larger than the token budget.
+Cancellations take effect between batches, so a batch is no larger than the token budget. Requests of the class `flex`
+are computed after all others, in batches of their own, which give way to other engines of the machine (ADR 0086).
 """
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import structlog
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from inference_worker.engine.input_batches.batching import Batcher, PendingInput
+from inference_worker.engine.shared_cores import MAX_WAIT, SharedCores
 from inference_worker.engine_protocol import EngineLoad, Ready, RequestFailed
 from inference_worker.errors import ModelError
 from inference_worker.settings import EngineSettings
 
+PAUSE = 3.0
+"""Seconds of pause for each second of a batch of `flex` on a CPU while people are served: an import takes several times
+as long in gateway and store as in the engine, and prompts may be computed on the same cores."""
 CPU_BATCH_TOKENS = 1024
 """Maximum tokens of a batch on the CPU: larger batches are not faster, and delay cancellations and other requests."""
 
@@ -36,6 +44,10 @@ class InputRequest(Protocol):
         """Token ids of each input of the request."""
 
     @property
+    def flex(self) -> bool:
+        """Whether the request is of the service class `flex`."""
+
+    @property
     def done(self) -> Sequence[int]:
         """Indexes of the inputs that an earlier attempt computed, and which are not computed again."""
 
@@ -50,8 +62,10 @@ class InputEngine(ABC, Generic[R, E]):
     vocab_size: int
     """Size of the model's vocabulary."""
 
-    def __init__(self, settings: EngineSettings, *, max_tokens: int, positions: int) -> None:
+    def __init__(self, settings: EngineSettings, module: PreTrainedModel, *, max_tokens: int, positions: int) -> None:
         """Create an engine for a model with `positions` positions, trained for inputs of `max_tokens` tokens.
+
+        `module` computes it; batches of `flex` are interrupted before each of its layers.
 
         Raises:
             ModelError: `max_model_len` exceeds the model's positions.
@@ -61,7 +75,15 @@ class InputEngine(ABC, Generic[R, E]):
         if self._max_tokens > positions:
             raise ModelError(f"max_model_len {self._max_tokens}: the model has {positions} positions")
         most = settings.max_num_batched_tokens
-        self._batcher = Batcher(min(most, CPU_BATCH_TOKENS) if settings.device == "cpu" else most)
+        most = min(most, CPU_BATCH_TOKENS) if settings.device == "cpu" else most
+        self._batchers = {flex: Batcher(most) for flex in (False, True)}
+        """The waiting inputs of requests of the class `flex`, and of others."""
+        self._cores = SharedCores() if settings.device == "cpu" else None
+        self._resumes_at = -math.inf
+        self._waits_until: float | None = None
+        """Time until which the current step, of the class `flex`, waits for other engines."""
+        for layer in _layers(module):
+            layer.register_forward_pre_hook(lambda *_inputs: self._give_way())
         self._requests: dict[str, R] = {}
         """Requests with waiting inputs, by id."""
         self._failures: list[RequestFailed] = []
@@ -92,7 +114,7 @@ class InputEngine(ABC, Generic[R, E]):
     def add(self, request: R) -> None:
         """Queue the inputs of an embedding or score request for the next steps, except those in `request.done`."""
         self._requests[request.id] = request
-        self._batcher.add(request.id, request.token_ids, without=frozenset(request.done))
+        self._batchers[request.flex].add(request.id, request.token_ids, without=frozenset(request.done))
 
     def abort(self, request: str, choice: int | None = None) -> None:
         """Drop the waiting inputs of the request with the id `request`; unknown ids are ignored.
@@ -100,38 +122,65 @@ class InputEngine(ABC, Generic[R, E]):
         `choice` is ignored too, because requests of embeddings and scores have no choices.
         """
         del choice
-        self._batcher.drop(request)
-        self._requests.pop(request, None)
+        if (found := self._requests.pop(request, None)) is not None:
+            self._batchers[found.flex].drop(request)
 
     def step(self) -> list[E]:
         """Compute the next batch of waiting inputs and return one event (a vector or scores) per input.
 
-        Failed requests are reported by `failures`.
+        Failed requests are reported by `failures`. During a `pause` nothing is computed.
         """
-        batch = self._batcher.next_batch()
+        if self.pause():
+            return []
+        flex = not self._batchers[False]
+        batcher = self._batchers[flex]
+        began = time.monotonic()
+        if self._cores is not None:
+            self._cores.hold(not flex)
+            self._waits_until = began + MAX_WAIT if flex else None
+        batch = batcher.next_batch()
         self._steps += 1
         self._tokens += sum(len(each.ids) for each in batch)
         self._step_tokens += len(batch) * len(batch[0].ids)
         events = self._events(batch)
         for each in batch:
-            if not self._batcher.waits(each.request):
+            if not batcher.waits(each.request):
                 self._requests.pop(each.request, None)
+        if self._cores is not None:
+            self._cores.hold(bool(self._batchers[False]))
+            if flex and self._cores.are_people_served:
+                ended = time.monotonic()
+                self._resumes_at = ended + PAUSE * (ended - began)
         return events
+
+    def pause(self) -> float:
+        """Return the seconds to wait for a command before the next step.
+
+        A pause follows each batch of `flex` while people are served, and ends with the first request of another class.
+        """
+        return 0.0 if self._batchers[False] else max(0.0, self._resumes_at - time.monotonic())
 
     def has_work(self) -> bool:
         """Return whether inputs are waiting to be computed, so that `step` should be called."""
-        return len(self._batcher) > 0
+        return any(self._batchers.values())
 
     def load(self) -> EngineLoad:
         """Return the engine's load for the worker's metrics: waiting requests, computed tokens and steps."""
         return EngineLoad(
-            running=len(self._batcher), prompt_tokens=self._tokens, steps=self._steps, step_tokens=self._step_tokens
+            running=sum(map(len, self._batchers.values())),
+            prompt_tokens=self._tokens,
+            steps=self._steps,
+            step_tokens=self._step_tokens,
         )
 
     def failures(self) -> list[RequestFailed]:
         """Return and clear the list of requests that failed since the last call, each with its id and the reason."""
         failures, self._failures = self._failures, []
         return failures
+
+    def _give_way(self) -> None:
+        if self._cores is not None and self._waits_until is not None:
+            self._cores.give_way(self._waits_until)
 
     def _events(self, batch: Sequence[PendingInput]) -> list[E]:
         """Compute a batch; if it fails, compute each input alone, so that only the faulty requests fail."""
@@ -164,3 +213,10 @@ class InputEngine(ABC, Generic[R, E]):
     def _fail(self, request: str, message: str, *, in_step: bool = False) -> None:
         self._failures.append(RequestFailed(request=request, message=message, in_step=in_step))
         self.abort(request)
+
+
+def _layers(model: PreTrainedModel) -> Iterator[nn.Module]:
+    """Yield the layers of a model: the modules of its lists that are as long as its configuration says."""
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == getattr(model.config, "num_hidden_layers", None):
+            yield from module

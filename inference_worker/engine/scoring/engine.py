@@ -32,7 +32,7 @@ class PairScoringEngine(InputEngine[ScoreRequest, ScoreEvent]):
         Raises:
             ModelError: `max_model_len` exceeds the model's positions.
         """
-        super().__init__(settings, max_tokens=model.positions, positions=model.positions)
+        super().__init__(settings, model.module, max_tokens=model.positions, positions=model.positions)
         self._model = model
         self._activation = activation
         self.vocab_size = model.vocab_size

@@ -25,7 +25,7 @@ class PairScorer:
 
     def __init__(self, model: PreTrainedModel, positions: int) -> None:
         """Wrap a model for sequence classification with one label, of `positions` tokens at most."""
-        self._model = model
+        self.module = model
         self._device = next(model.parameters()).device
         self._padding = getattr(model.config, "pad_token_id", None) or 0
         self.vocab_size: int = model.config.vocab_size
@@ -43,7 +43,7 @@ class PairScorer:
             places = torch.arange(width)
             segments = (places >= second[:, None]) & (places < real[:, None])
             arguments["token_type_ids"] = segments.long().to(self._device)
-        return list(self._model(**arguments).logits.float().cpu())
+        return list(self.module(**arguments).logits.float().cpu())
 
     def check_padding(self) -> None:
         """Check that the model scores pairs in a padded batch as it scores each of them alone; called after loading.
@@ -51,14 +51,14 @@ class PairScorer:
         Raises:
             UnsupportedModel: the scores differ.
         """
-        name = self._model.config.model_type
+        name = self.module.config.model_type
         inputs = [self._some_input(5), self._some_input(12)]
         try:
             together = torch.cat(self.logits(inputs))
             alone = torch.cat([score for each in inputs for score in self.logits([each])])
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, NotImplementedError) as error:
             raise UnsupportedModel(f"{name} can't be used for scores: {error}") from error
-        allowed = TOLERANCE.get(self._model.dtype, 1e-3) * max(1.0, float(alone.abs().max()))
+        allowed = TOLERANCE.get(self.module.dtype, 1e-3) * max(1.0, float(alone.abs().max()))
         if not bool((together - alone).abs().max() <= allowed):
             raise UnsupportedModel(f"{name} computes something else in a padded batch")
 

@@ -21,7 +21,15 @@ from inference_worker.tokenizer.tokenizer import Definition, full_tokenizer, pla
 from inference_worker.tokenizer.tokenizer_files import read_definition
 from inference_worker.worker.text.prompt_bounds import text_bounds
 from inference_worker.worker.text.tokenisation import TokenList
-from router.messages import ChatPrompt, EmbeddingPrompt, FailureCode, Job, TokenisationPrompt, TokenPrompt
+from router.messages import (
+    ChatPrompt,
+    EmbeddingPrompt,
+    FailureCode,
+    Job,
+    ServiceClass,
+    TokenisationPrompt,
+    TokenPrompt,
+)
 
 MAX_TOKEN_BYTES = 400
 """Assumed bytes of the longest token. There is no real limit: WordPiece encodes an unknown word of up to 100 characters
@@ -112,7 +120,13 @@ class EmbeddingProcessor:
             raise PromptRejected(message, "dimensions")
         inputs = self._ids(prompt.inputs, ready)
         _check(inputs, ready)
-        return EmbeddingRequest(id=request_id, inputs=inputs, dimensions=prompt.dimensions, done=job.embedded)
+        return EmbeddingRequest(
+            id=request_id,
+            inputs=inputs,
+            flex=job.service_class is ServiceClass.FLEX,
+            dimensions=prompt.dimensions,
+            done=job.embedded,
+        )
 
     def _ids(self, inputs: list[str | list[int]], ready: Ready) -> list[list[int]]:
         """Return the ids of each input: texts with the model's begin and end tokens, token ids unchanged."""

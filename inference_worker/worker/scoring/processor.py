@@ -22,7 +22,7 @@ from inference_worker.worker.scoring.pair_inputs import PairInputs
 from inference_worker.worker.scoring.text_inputs import TextInputs
 from inference_worker.worker.text.chat_template import ChatTemplate, flatten
 from inference_worker.worker.text.prompt_bounds import prompt_bounds, text_bounds
-from router.messages import FailureCode, Job, PromptBounds, ScorePrompt
+from router.messages import FailureCode, Job, PromptBounds, ScorePrompt, ServiceClass
 
 MAX_TOKEN_BYTES = 400
 """Assumed bytes of the longest token, as of embedding models; text with more bytes per token is rejected."""
@@ -110,7 +110,14 @@ class ScoringProcessor:
         limit = _limit(job, ready)
         _check_sizes(prompt, limit, ready)
         inputs = _checked(self._inputs.inputs(prompt, limit), prompt, ready)
-        return ScoreRequest(id=request_id, inputs=inputs, salt=job.cache_salt, raw=prompt.raw, done=job.embedded)
+        return ScoreRequest(
+            id=request_id,
+            inputs=inputs,
+            flex=job.service_class is ServiceClass.FLEX,
+            salt=job.cache_salt,
+            raw=prompt.raw,
+            done=job.embedded,
+        )
 
 
 def _of_folder(folder: Path, config: ScoringConfig) -> ScoringProcessor:
