@@ -1,7 +1,7 @@
 """Lets the engines of one machine give way to each other: a step of `flex` waits while another computes for people.
 
 Their processes share a file lock on this module. An engine on a CPU holds it while it has requests of other classes
-than `flex`; a process that ends, in whatever way, gives it up. Engines in containers of their own do not see each
+than `flex`; a killed process gives it up. Engines in containers of their own do not see each
 other (ADR 0086).
 """
 
