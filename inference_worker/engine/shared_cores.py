@@ -1,8 +1,7 @@
 """Lets the engines of one machine give way to each other: a step of `flex` waits while another computes for people.
 
 Their processes share a file lock on this module. An engine on a CPU holds it while it has requests of other classes
-than `flex`; a killed process gives it up. Engines in containers of their own do not see each
-other (ADR 0086).
+than `flex`; a killed process gives it up. Engines in containers of their own do not see each other (ADR 0086).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ MAX_WAIT = 0.25
 """Seconds that a step of `flex` waits for other engines at most, so that it never starves."""
 PEOPLE_SECONDS = 10.0
 """Seconds after the last request of another class for which steps of `flex` leave the cores to other processes."""
-_POLL = 0.001
+_POLL = 0.005
 
 
 class SharedCores:

@@ -30,7 +30,7 @@ class Batcher:
 
     def __init__(self, max_tokens: int) -> None:
         """`max_tokens` is the size of a batch including padding; a single input may exceed it."""
-        self._max_tokens = max_tokens
+        self.max_tokens = max_tokens
         self._requests: OrderedDict[str, OrderedDict[int, PendingInput]] = OrderedDict()
         """Inputs by request and index, longest first; the request whose turn it is comes first."""
         self._lengths: dict[int, OrderedDict[tuple[str, int], PendingInput]] = {}
@@ -71,7 +71,7 @@ class Batcher:
         for each in self._no_longer_than(width):
             size = (len(batch) + 1) * width
             padding = size - tokens - len(each.ids)
-            if size > self._max_tokens or padding > max(FREE_PADDING, MAX_PADDING * size):
+            if size > self.max_tokens or padding > max(FREE_PADDING, MAX_PADDING * size):
                 break
             batch.append(each)
             tokens += len(each.ids)

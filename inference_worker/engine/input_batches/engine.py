@@ -23,9 +23,11 @@ from inference_worker.engine_protocol import EngineLoad, Ready, RequestFailed
 from inference_worker.errors import ModelError
 from inference_worker.settings import EngineSettings
 
-PAUSE = 3.0
-"""Seconds of pause for each second of a batch of `flex` on a CPU while people are served: an import takes several times
-as long in gateway and store as in the engine, and prompts may be computed on the same cores."""
+PAUSE = 8.0
+"""Seconds of pause for each second of a batch of `flex` on a CPU while people are served: an import takes longer in
+gateway and store than in the engine, and prompts are computed on the same cores."""
+SHORT_BATCH_TOKENS = 256
+"""Maximum tokens of a batch of `flex` on a CPU while people are served: prompts wait for the end of its layer."""
 CPU_BATCH_TOKENS = 1024
 """Maximum tokens of a batch on the CPU: larger batches are not faster, and delay cancellations and other requests."""
 
@@ -74,9 +76,8 @@ class InputEngine(ABC, Generic[R, E]):
         self._max_tokens = settings.max_model_len or max_tokens
         if self._max_tokens > positions:
             raise ModelError(f"max_model_len {self._max_tokens}: the model has {positions} positions")
-        most = settings.max_num_batched_tokens
-        most = min(most, CPU_BATCH_TOKENS) if settings.device == "cpu" else most
-        self._batchers = {flex: Batcher(most) for flex in (False, True)}
+        self._max_batch_tokens = settings.max_num_batched_tokens
+        self._batchers = {flex: Batcher(self._max_batch_tokens) for flex in (False, True)}
         """The waiting inputs of requests of the class `flex`, and of others."""
         self._cores = SharedCores() if settings.device == "cpu" else None
         self._resumes_at = -math.inf
@@ -138,6 +139,8 @@ class InputEngine(ABC, Generic[R, E]):
         if self._cores is not None:
             self._cores.hold(not flex)
             self._waits_until = began + MAX_WAIT if flex else None
+            short = flex and self._cores.are_people_served
+            batcher.max_tokens = min(self._max_batch_tokens, SHORT_BATCH_TOKENS if short else CPU_BATCH_TOKENS)
         batch = batcher.next_batch()
         self._steps += 1
         self._tokens += sum(len(each.ids) for each in batch)

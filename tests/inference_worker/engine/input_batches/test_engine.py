@@ -112,7 +112,7 @@ def test_a_pause_follows_flex_while_people_are_served_and_ends_with_their_reques
 
 def test_people_s_inputs_hold_the_cores_until_they_are_computed(lock: Path, cores: CountedCores) -> None:
     engine, flex = FirstNumbers(cores), SharedCores(lock)
-    engine._batchers[False]._max_tokens = 2
+    engine._max_batch_tokens = 2
     engine.add(Request("person", token_ids=[[1, 2], [3, 4]]))
     engine.step()
     flex.give_way(0.0)  # a time that is over
