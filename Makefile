@@ -106,7 +106,7 @@ bench: setup-dev ## Measure the engine and the platform (ten minutes), and write
 	$(BIN)/python -m benchmarks.server --engine-alone
 	$(BIN)/python -m benchmarks.document
 
-bench-paper: setup-dev ## Measure the founding paper's tables (half an hour), and write docs/performance.md
+bench-paper: setup-dev ## Measure speed by answer length, clients and rate on the whole platform (half an hour), and write docs/performance.md
 	$(BIN)/python -m benchmarks.paper
 	$(BIN)/python -m benchmarks.paper --speculation off --table lengths --table batch --starts 0
 	$(BIN)/python -m benchmarks.document

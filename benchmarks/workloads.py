@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator, default_rng
 
+from inference_worker.engine.quantising.teacher_forcing import PASSAGE
+
 FIRST_ID = 32
 """Lowest token id in prompts: control tokens come first in most vocabularies (SmolLM2 has 17)."""
 SHORTEST, LONGEST = 4, 1024
@@ -95,7 +97,7 @@ def read_words(encode: Callable[[str], list[int]]) -> list[list[int]]:
     """Return the distinct English words of the benchmarks' own texts, each as the ids that `encode` gives it."""
     documents = map(json.loads, (DATA / "halden" / "corpus.jsonl").read_text().splitlines())
     texts = [each["text"] for each in documents if each["_id"].startswith("en-")]
-    words = re.findall("[a-z]+", " ".join([(DATA / "passage.txt").read_text(), *texts]).lower())
+    words = re.findall("[a-z]+", " ".join([PASSAGE.read_text(), *texts]).lower())
     return [encode(f" {word}") for word in dict.fromkeys(words)]
 
 

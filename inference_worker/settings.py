@@ -47,7 +47,7 @@ class EngineSettings:
     dtype: str = "auto"
     """Number format of unquantised weights; "auto": bfloat16 on CUDA and CPUs with AVX512-BF16 or AMX, else float32."""
     quantization: str = "none"
-    """Quantisation of the weights: none, int8, int4, or "auto": that of the GGUF, else none."""
+    """Quantisation of the weights: none, int8, int4, or "auto": that of the model's files, else none."""
     activation_bits: ActivationBits = "auto"
     """Bits of the activations multiplied with int4 weights: 16, 8 as in llama.cpp, or "auto": 8, but 16 for the largest
     of each group of 32 inputs."""
@@ -173,8 +173,8 @@ class WorkerSettings(BaseSettings):
     activation_bits: ActivationBits = Field(
         default="auto",
         description="Bits of the activations multiplied with int4 weights (on AVX-512 also int8): 16, 8, or auto: 16"
-        " for the largest of each group of 32 inputs, 8 for the others; 16 gives the answers of the float32 model, 8 is"
-        " the fastest",
+        " for the two quads of inputs with the largest magnitudes in each group of 32, 8 for the others; 16 gives"
+        " nearly always the answers of the float32 model, 8 is the fastest",
     )
     kv_cache_dtype: CacheDType = Field(
         default="auto",
@@ -208,8 +208,9 @@ class WorkerSettings(BaseSettings):
     draft_model: str | None = Field(
         default=None,
         description="Draft model for speculative decoding where prompt lookup has no drafts: a Hugging Face id, folder"
-        " or .gguf file of the same vocabulary, or a number of the model's own first layers; used when it is likely to"
-        " be faster; the output is the same",
+        " or .gguf file of the same vocabulary, or a number of the model's own first layers; both of a family of the"
+        " engine's own (llama, mistral, qwen2, qwen3, smollm3); takes a part of the KV cache's memory, and is used when"
+        " it is likely to be faster, also with HEADRACE_SPECULATION=off; the output is the same",
     )
     attention: str = Field(default="auto", description="Attention backend; auto picks the best for the device")
     threads: int | None = Field(

@@ -5,8 +5,8 @@ A draft is the token that the draft model itself would sample there, with the ra
 temperature: a draft model equal to the model drafts the very tokens that are sampled. ADR 0085.
 
 The draft model has a KV cache of its own, with a block manager and a prefix cache. Each sequence that gets drafts has a
-shadow there, a sequence of the same tokens with its drafts after them. It first computes the tokens that are new since
-its last drafts, then drafts a token per step of the draft model, as long as one more is worth its time. A shadow's
+copy there, a sequence of the same tokens with its drafts after them. It first computes the tokens that are new since
+its last drafts, then drafts a token per step of the draft model, as long as one more is worth its time. A copy's
 blocks are freed when its sequence ends, or before if another needs them.
 """
 
@@ -30,11 +30,11 @@ LEARNING_RATE = 1 / 8
 
 
 @dataclass(slots=True, eq=False)
-class _Shadow:
-    """A sequence in the draft model's cache.
+class _DraftSequence:
+    """A copy of a sequence in the draft model's cache.
 
     Attributes:
-        sequence: the tokens of the real sequence, `known` in number, then the drafts.
+        sequence: the tokens of the sequence, `known` in number, then the drafts.
         probability: estimate that a draft is accepted if those before it are; 0: the draft model failed on the tokens.
         chance: probability that all of the drafts are accepted.
     """
@@ -45,9 +45,9 @@ class _Shadow:
     chance: float = 1.0
 
     @classmethod
-    def of(cls, sequence: Sequence) -> _Shadow:
-        """Return a shadow of `sequence` without blocks; log probabilities, grammars and reasoning are left out."""
-        shadow = Sequence(
+    def of(cls, sequence: Sequence) -> _DraftSequence:
+        """Return a copy of `sequence` without blocks; log probabilities, grammars and reasoning are left out."""
+        copy = Sequence(
             sequence.request,
             sequence.choice,
             sequence.token_ids[:],
@@ -58,7 +58,7 @@ class _Shadow:
             sequence.salt,
             bad_words=sequence.bad_words,
         )
-        return cls(shadow, len(shadow.token_ids))
+        return cls(copy, len(copy.token_ids))
 
     @property
     def drafts(self) -> array[int]:
@@ -71,7 +71,7 @@ class _Shadow:
         return self.chance * self.probability
 
     def follow(self, token_ids: array[int]) -> None:
-        """Replace the drafts by the tokens of the real sequence, `token_ids`, and learn which drafts were right."""
+        """Replace the drafts by the tokens of the sequence, `token_ids`, and learn which drafts were right."""
         right = self.known
         for draft, token in zip(self.drafts, token_ids[right:], strict=False):
             self.probability += ((draft == token) - self.probability) * LEARNING_RATE
@@ -115,8 +115,8 @@ class DraftSpeculation(Speculation):
         self._max_model_len = max_model_len
         self._max_batched_tokens = max_batched_tokens
         self._lookup = lookup
-        self._shadows: dict[Sequence, _Shadow] = {}
-        """Shadows by their sequences, the one that was used least recently first."""
+        self._draft_sequences: dict[Sequence, _DraftSequence] = {}
+        """Draft sequences by their sequences, the one that was used least recently first."""
 
     def drafts(self, entries: list[ScheduledSequence], rows: int, budget: int) -> dict[int, list[int]]:
         """Return the draft tokens that are worth computing in a step; see `Speculation.drafts`."""
@@ -126,32 +126,32 @@ class DraftSpeculation(Speculation):
         if rows >= self._cost.cheap_rows:
             return drafts
         decoding = decoding_indexes(entries)
-        shadows = {index: self._follow(entries[index].sequence) for index in decoding if index not in drafts}
+        copies = {index: self._follow(entries[index].sequence) for index in decoding if index not in drafts}
         time, tokens = self._cost.fixed + rows, float(len(decoding) + looked_up)
-        drafting = list(shadows.values())
+        drafting = list(copies.values())
         while drafting := self._worthwhile(drafting, min(budget, self._free_rows(rows)), time, tokens):
             time += self._time(len(drafting))
             drafting = self._draft(drafting)
             rows, budget = rows + len(drafting), budget - len(drafting)
-            tokens += sum(shadow.chance for shadow in drafting)
-        return drafts | {index: shadow.drafts.tolist() for index, shadow in shadows.items() if shadow.drafts}
+            tokens += sum(copy.chance for copy in drafting)
+        return drafts | {index: copy.drafts.tolist() for index, copy in copies.items() if copy.drafts}
 
     def forget(self, sequence: Sequence) -> None:
         """Free the draft model's blocks of `sequence`, which has ended."""
         self._lookup.forget(sequence)
-        if shadow := self._shadows.pop(sequence, None):
-            self._blocks.release(shadow.sequence)
+        if copy := self._draft_sequences.pop(sequence, None):
+            self._blocks.release(copy.sequence)
 
-    def _follow(self, sequence: Sequence) -> _Shadow:
-        """Return the shadow of a sequence, with its tokens, and with those computed that the prefix cache has."""
-        shadow = self._shadows.pop(sequence, None) or _Shadow.of(sequence)
-        self._shadows[sequence] = shadow
-        shadow.follow(sequence.token_ids)
-        if shadow.sequence.block_table:
-            self._blocks.publish(shadow.sequence)  # all that is computed is of known tokens now
+    def _follow(self, sequence: Sequence) -> _DraftSequence:
+        """Return the copy of a sequence, with its tokens, and with those computed that the prefix cache has."""
+        copy = self._draft_sequences.pop(sequence, None) or _DraftSequence.of(sequence)
+        self._draft_sequences[sequence] = copy
+        copy.follow(sequence.token_ids)
+        if copy.sequence.block_table:
+            self._blocks.publish(copy.sequence)  # all that is computed is of known tokens now
         else:
-            self._blocks.adopt(shadow.sequence, self._blocks.find_prefix(shadow.sequence))
-        return shadow
+            self._blocks.adopt(copy.sequence, self._blocks.find_prefix(copy.sequence))
+        return copy
 
     def _free_rows(self, rows: int) -> int:
         return math.ceil(self._cost.cheap_rows - rows)
@@ -160,54 +160,54 @@ class DraftSpeculation(Speculation):
         """Return the time in which `count` sequences get one more draft each, and it is verified, in rows."""
         return self._relative_cost * (self._cost.fixed + count) + count
 
-    def _worthwhile(self, shadows: list[_Shadow], most: int, time: float, tokens: float) -> list[_Shadow]:
-        """Return at most `most` shadows for which one more draft raises the tokens that a step yields per time.
+    def _worthwhile(self, copies: list[_DraftSequence], most: int, time: float, tokens: float) -> list[_DraftSequence]:
+        """Return at most `most` copies for which one more draft raises the tokens that a step yields per time.
 
         `time` and `tokens` are those of the step without them.
         """
-        likeliest = sorted(filter(self._may_draft, shadows), key=lambda shadow: -shadow.next_chance)[: max(most, 0)]
+        likeliest = sorted(filter(self._may_draft, copies), key=lambda copy: -copy.next_chance)[: max(most, 0)]
         chosen = [each for each in likeliest if each.next_chance * time > tokens * (1 + self._relative_cost)]
         gain = sum(each.next_chance for each in chosen)
         return chosen if gain * time > tokens * self._time(len(chosen)) else []
 
-    def _may_draft(self, shadow: _Shadow) -> bool:
-        """Return whether a draft may follow the tokens and drafts of a shadow."""
-        sequence = shadow.sequence
+    def _may_draft(self, copy: _DraftSequence) -> bool:
+        """Return whether a draft may follow the tokens and drafts of a copy."""
+        sequence = copy.sequence
         length = len(sequence.token_ids)
         return (
-            length - shadow.known < MAX_DRAFTS
+            length - copy.known < MAX_DRAFTS
             and length < self._max_model_len
             and sequence.generated < sequence.max_tokens - 1
             and sequence.token_ids[-1] not in sequence.stop_ids
         )
 
-    def _draft(self, shadows: list[_Shadow]) -> list[_Shadow]:
-        """Compute the due tokens of the shadows with the draft model; return those that got a draft."""
+    def _draft(self, copies: list[_DraftSequence]) -> list[_DraftSequence]:
+        """Compute the due tokens of the draft sequences with the draft model; return those that got a draft."""
         budget, entries, due = self._max_batched_tokens, [], []
-        for shadow in shadows:
-            sequence = shadow.sequence
+        for copy in copies:
+            sequence = copy.sequence
             count = min(len(sequence.token_ids) - sequence.computed, budget)
-            if count and self._make_room(sequence, sequence.computed + count, shadows):
+            if count and self._make_room(sequence, sequence.computed + count, copies):
                 entries.append(ScheduledSequence(sequence, sequence.computed, count))
-                due.append(shadow)
+                due.append(copy)
                 budget -= count
         result = self._execute(Batch(entries))
         drafted = []
-        for shadow, entry, tokens in zip(due, entries, result.token_ids, strict=True):
+        for copy, entry, tokens in zip(due, entries, result.token_ids, strict=True):
             if entry.sequence.request in result.failed:
-                shadow.probability = 0.0
+                copy.probability = 0.0
                 continue
             entry.sequence.computed += entry.count
             if tokens:
-                shadow.chance = shadow.next_chance
+                copy.chance = copy.next_chance
                 entry.sequence.token_ids.extend(tokens)
-                drafted.append(shadow)
+                drafted.append(copy)
         return drafted
 
-    def _make_room(self, sequence: Sequence, end: int, kept: list[_Shadow]) -> bool:
-        """Allocate blocks for the first `end` tokens, also those of the shadows used least recently but not `kept`."""
+    def _make_room(self, sequence: Sequence, end: int, kept: list[_DraftSequence]) -> bool:
+        """Allocate blocks for the first `end` tokens, if need be those of older draft sequences than `kept`."""
         while not self._blocks.can_extend(sequence, end):
-            others = (each for each in self._shadows.values() if each.sequence.block_table and each not in kept)
+            others = (each for each in self._draft_sequences.values() if each.sequence.block_table and each not in kept)
             if (unused := next(others, None)) is None:
                 return False
             self._blocks.release(unused.sequence)

@@ -1,1 +1,1 @@
-"""Reads model checkpoints, safetensors and GGUF files, and loads their weights by tensor name."""
+"""Reads model checkpoints (safetensors, quantised or not, and GGUF files), and loads their weights by tensor name."""

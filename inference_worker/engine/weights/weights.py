@@ -2,7 +2,7 @@
 
 Names and shapes are compared first, from headers alone, so a damaged or wrong checkpoint costs no memory; then
 tensors are read one at a time. The `safetensors` library checks every header against its file's size. `gguf_file.py`
-has the `Checkpoint` of GGUF files.
+has the `Checkpoint` of GGUF files, `quantised_folder.py` that of quantised folders.
 """
 
 from __future__ import annotations

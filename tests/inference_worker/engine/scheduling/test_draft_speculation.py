@@ -40,7 +40,7 @@ def drafting(draft: TinyModel, relative_cost: float = 0.02, **settings: Any) -> 
     return Engine.from_model(TinyModel(), made, torch.float32, vocabulary=lambda: VOCABULARY, draft=of_draft)
 
 
-def shadows(engine: Engine) -> DraftSpeculation:
+def draft_speculation_of(engine: Engine) -> DraftSpeculation:
     speculation = engine.scheduler.speculation
     assert isinstance(speculation, DraftSpeculation)
     return speculation
@@ -91,7 +91,7 @@ def test_tokens_are_those_without_drafts(
     load = engine.load()
     assert load.draft_tokens > 0
     assert ("num_kv_blocks" in settings) == (load.preemptions > 0)
-    assert shadows(engine)._blocks.used == 0
+    assert draft_speculation_of(engine)._blocks.used == 0
 
 
 def test_log_probabilities_are_those_without_drafts() -> None:
@@ -161,7 +161,7 @@ def test_the_cache_of_the_draft_model_reuses_prefixes_of_the_same_salt_only() ->
         computed.clear()
         generate(engine, [request("r", list(range(3, 44)), salt=salt)])
         assert max(computed) == most
-    assert shadows(engine)._blocks.used == 0
+    assert draft_speculation_of(engine)._blocks.used == 0
 
 
 def test_blocks_of_sequences_that_do_not_draft_now_are_freed_for_others() -> None:
@@ -170,7 +170,7 @@ def test_blocks_of_sequences_that_do_not_draft_now_are_freed_for_others() -> Non
     expected = generate(tiny_engine(), [request(f"r{n}", prompt, max_tokens=40) for n, prompt in enumerate(PROMPTS)])
     assert ids(outcome) == ids(expected)
     assert engine.load().preemptions > 0
-    assert shadows(engine)._blocks.peak <= 24
+    assert draft_speculation_of(engine)._blocks.peak <= 24
 
 
 def test_a_request_on_which_the_draft_model_fails_is_decoded_without_drafts() -> None:
