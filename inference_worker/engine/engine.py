@@ -58,6 +58,9 @@ PRIORITY_PREFILL_TOKENS = range(64, 257)
 """Prompt tokens of a step on a CPU for which decodes are deferred: fewer cost little next to the decodes, more take
 long in any case (ADR 0046)."""
 
+CATCH_UP_TOKENS = 64
+"""Most tokens that a draft model on a CPU computes at once: other requests wait for the end of its step."""
+
 MAX_DECODE_STEPS = 16
 """Most decode steps per batch where they run as CUDA graphs."""
 
@@ -196,6 +199,7 @@ class Engine:
         if choice is None:
             self.compilations.abort(request)
         self.scheduler.abort(request, choice)
+        self._hold_cores()  # no step follows if this was the last request
 
     def has(self, request: str) -> bool:
         """Return whether the request with the id `request` was added, and has neither ended nor been aborted."""
@@ -311,7 +315,7 @@ def _draft_speculation(
         STEP_COSTS[usable_instructions()] if attention == "native" else UNMEASURED_COST,
         relative_cost=draft.relative_cost,
         max_model_len=draft.model.shape.max_position,
-        max_batched_tokens=settings.max_num_batched_tokens,
+        max_batched_tokens=settings.max_num_batched_tokens if device.type == "cuda" else CATCH_UP_TOKENS,
         lookup=lookup,
     )
 

@@ -11,6 +11,7 @@ import math
 import os
 import time
 import weakref
+from contextlib import suppress
 from pathlib import Path
 
 MAX_WAIT = 0.25
@@ -37,12 +38,16 @@ class SharedCores:
         return time.monotonic() - self._held_at < PEOPLE_SECONDS
 
     def hold(self, is_needed: bool) -> None:
-        """Have the steps of `flex` of other engines wait from now on, or end this."""
+        """Have the steps of `flex` of other engines wait from now on, or end this.
+
+        Never waits: while another engine looks at the lock, or where the file system has none, nothing is held.
+        """
         if is_needed:
             self._held_at = time.monotonic()
         if is_needed != self._is_held:
-            fcntl.flock(self._file, fcntl.LOCK_SH if is_needed else fcntl.LOCK_UN)
-            self._is_held = is_needed
+            with suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB if is_needed else fcntl.LOCK_UN)
+                self._is_held = is_needed
 
     def give_way(self, until: float) -> None:
         """Wait while another engine holds the cores, at most until the time `until` of `time.monotonic`.
@@ -60,5 +65,7 @@ class SharedCores:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
+        except OSError:  # NFS has no exclusive locks on files that are open for reading
+            return False
         fcntl.flock(self._file, fcntl.LOCK_UN)
         return False

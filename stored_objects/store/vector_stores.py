@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from pymongo import ReturnDocument
 
+from auth_billing.errors import StoreUnavailable
 from auth_billing.store.connection import StoreConnection
 from auth_billing.store.documents import from_document, to_document
 from documents.search.filters import AttributeValue
@@ -334,11 +335,23 @@ class MongoVectorStores:
         return [file_of(each) for each in await found.to_list(limit)]
 
     async def remove_files(self, files: Sequence[VectorStoreFile]) -> list[VectorStoreFile]:
-        """Remove those files from MongoDB that have not changed since they were read; return them."""
+        """Remove those files from MongoDB that have not changed since they were read; return them.
+
+        Raises `StoreUnavailable` only if none could be removed, so that the caller counts those that were.
+        """
         as_read = ("passages", "additions", "revision")
         queries = [{"_id": each.id, **{name: getattr(each, name) for name in as_read}} for each in files]
-        results = await asyncio.gather(*(self._files.delete_one(each) for each in queries))
-        return [each for each, result in zip(files, results, strict=True) if result.deleted_count]
+        results = await asyncio.gather(*(self._files.delete_one(each) for each in queries), return_exceptions=True)
+        errors = [each for each in results if isinstance(each, BaseException)]
+        others = [error for error in errors if not isinstance(error, StoreUnavailable)]
+        removed = [
+            each
+            for each, result in zip(files, results, strict=True)
+            if not isinstance(result, BaseException) and result.deleted_count
+        ]
+        if others or (errors and not removed):
+            raise (others or errors)[0]
+        return removed
 
     async def remove_batches(self, vector_store: str) -> int:
         """Remove all batches of a vector store from MongoDB; return their number."""

@@ -47,6 +47,7 @@ class VectorStoreSweeper:
         """
         records, now = self._stores.records, self._clock()
         for store in await records.expired(now, BATCH):
+            await records.hide(store.id, now)
             await self._stores.remove(store)
         for file in await records.expired_files(now, BATCH):
             await self._stores.erase(file)

@@ -222,12 +222,14 @@ class VectorStores:
             _log.warning("the sweeper will finish a deletion", vector_store=store.id, reason=str(error))
 
     async def remove(self, store: VectorStore) -> None:
-        """Remove what a deleted or expired vector store has, without tombstones; its record goes last."""
+        """Remove what a hidden vector store has, without tombstones; its record goes last."""
         while files := await self.records.remaining(store.id, DELETION_BATCH):
             for each in files:
                 await self._delete_content(each)
             await self.passages.release({each.reference: each.passages for each in files if each.passages})
             removed = await self.records.remove_files(files)
+            # An import may have kept passages again before its file was removed.
+            await self.passages.release({each.reference: each.passages for each in removed if each.passages})
             await self.quota.release(store.owner, sum(each.size + each.record_size for each in removed))
         batches = await self.records.remove_batches(store.id)
         record = await self.records.remove(store.id)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from inference_worker.engine.input_batches.batching import Batcher, PendingInput
+from inference_worker.engine.scheduling.prefill_priority import MAX_FLEX_DEFERRALS
 from inference_worker.engine.shared_cores import MAX_WAIT, SharedCores
 from inference_worker.engine_protocol import EngineLoad, Ready, RequestFailed
 from inference_worker.errors import ModelError
@@ -28,6 +29,8 @@ PAUSE = 8.0
 gateway and store than in the engine, and prompts are computed on the same cores."""
 SHORT_BATCH_TOKENS = 256
 """Maximum tokens of a batch of `flex` on a CPU while people are served: prompts wait for the end of its layer."""
+MAX_PAUSE = 2.0
+"""Seconds of the longest pause."""
 CPU_BATCH_TOKENS = 1024
 """Maximum tokens of a batch on the CPU: larger batches are not faster, and delay cancellations and other requests."""
 
@@ -81,6 +84,8 @@ class InputEngine(ABC, Generic[R, E]):
         """The waiting inputs of requests of the class `flex`, and of others."""
         self._cores = SharedCores() if settings.device == "cpu" else None
         self._resumes_at = -math.inf
+        self._flex_deferrals = 0
+        """Batches in a row that waiting requests of the class `flex` were left out of."""
         self._waits_until: float | None = None
         """Time until which the current step, of the class `flex`, waits for other engines."""
         for layer in _layers(module):
@@ -125,6 +130,7 @@ class InputEngine(ABC, Generic[R, E]):
         del choice
         if (found := self._requests.pop(request, None)) is not None:
             self._batchers[found.flex].drop(request)
+            self._hold_cores()  # no step follows if this was the last request
 
     def step(self) -> list[E]:
         """Compute the next batch of waiting inputs and return one event (a vector or scores) per input.
@@ -133,7 +139,7 @@ class InputEngine(ABC, Generic[R, E]):
         """
         if self.pause():
             return []
-        flex = not self._batchers[False]
+        flex = self._is_turn_of_flex()
         batcher = self._batchers[flex]
         began = time.monotonic()
         if self._cores is not None:
@@ -149,11 +155,10 @@ class InputEngine(ABC, Generic[R, E]):
         for each in batch:
             if not batcher.waits(each.request):
                 self._requests.pop(each.request, None)
-        if self._cores is not None:
-            self._cores.hold(bool(self._batchers[False]))
-            if flex and self._cores.are_people_served:
-                ended = time.monotonic()
-                self._resumes_at = ended + PAUSE * (ended - began)
+        if flex and self._cores is not None and self._cores.are_people_served:
+            ended = time.monotonic()
+            self._resumes_at = ended + min(PAUSE * (ended - began), MAX_PAUSE)
+        self._hold_cores()
         return events
 
     def pause(self) -> float:
@@ -180,6 +185,17 @@ class InputEngine(ABC, Generic[R, E]):
         """Return and clear the list of requests that failed since the last call, each with its id and the reason."""
         failures, self._failures = self._failures, []
         return failures
+
+    def _is_turn_of_flex(self) -> bool:
+        """Return whether the next batch is of the class `flex`: no other waits, or it was left out too often."""
+        deferred = bool(self._batchers[False]) and self._flex_deferrals < MAX_FLEX_DEFERRALS
+        is_flex = bool(self._batchers[True]) and not deferred
+        self._flex_deferrals = self._flex_deferrals + 1 if self._batchers[True] and not is_flex else 0
+        return is_flex
+
+    def _hold_cores(self) -> None:
+        if self._cores is not None:
+            self._cores.hold(bool(self._batchers[False]))
 
     def _give_way(self) -> None:
         if self._cores is not None and self._waits_until is not None:

@@ -85,6 +85,7 @@ def convert_to_native(model: CausalLM, source: ModelSource, settings: EngineSett
         "files": [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in checkpoint.files],
         "code": _code(),
         "layers": decoder.shape.layers,
+        "weights": sorted((name, list(each.shape)) for name, each in decoder.named_parameters()),
         "scheme": scheme,
         "dtype": str(decoder.dtype),
         "activation_bits": settings.activation_bits,

@@ -30,6 +30,8 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 _SUFFIX = ".weights"
+_NAMES = "[0-9a-f]" * 32
+"""Pattern of the names of our files, which no others are taken for."""
 _FIELDS = ("format", "inputs", "outputs", "panel", "activation_bits")
 _FOOTER = 8
 """Bytes at the end of a file, which are the length of the index before them."""
@@ -50,14 +52,36 @@ def build_shared(folder: Path, identity: dict[str, Any], build: Callable[[Weight
     path = folder / f"{name}{_SUFFIX}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_owner(folder)
         with _locked(folder / "lock"):
-            if not path.exists():
-                _remove_unused(folder)
-                _write(path, build)
-            log.info("packed weights are shared", file=str(path), bytes=path.stat().st_size)
-            return build(_MappedFile(path))
+            if path.exists():
+                try:
+                    return _mapped(path, build)
+                except (ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+                    log.warning("shared weights are damaged and packed anew", file=str(path), error=repr(error))
+                    path.unlink()
+            _remove_unused(folder)
+            _write(path, build)
+            return _mapped(path, build)
     except OSError as error:
         raise ModelError(f"can't share weights in {folder}: {error}") from error
+
+
+def _check_owner(folder: Path) -> None:
+    """Check that no other user can put files into the folder, which the kernels compute with as they are.
+
+    Raises:
+        ModelError: another user owns the folder or may write to it.
+    """
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise ModelError(f"can't share weights in {folder}: another user owns it or may write to it (chmod go-w)")
+
+
+def _mapped(path: Path, build: Callable[[WeightStore], T]) -> T:
+    built = build(_MappedFile(path))
+    log.info("packed weights are shared", file=str(path), bytes=path.stat().st_size)
+    return built
 
 
 @contextmanager
@@ -69,9 +93,9 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _remove_unused(folder: Path) -> None:
     """Remove the files that no process has mapped, which holds a shared lock on each, and unfinished ones."""
-    for path in folder.glob("*.partial"):
+    for path in folder.glob(f"{_NAMES}.partial"):
         path.unlink()
-    for path in folder.glob(f"*{_SUFFIX}"):
+    for path in folder.glob(f"{_NAMES}{_SUFFIX}"):
         with path.open("rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

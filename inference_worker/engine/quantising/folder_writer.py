@@ -19,7 +19,7 @@ from inference_worker.engine.quantising.schemes import SCHEMES, SchemeName
 from inference_worker.engine.weights.compressed_tensors import CompressedTensorsFormat
 from inference_worker.engine.weights.weights import INDEX, SafetensorsFolder, check
 from inference_worker.errors import BadWeights, UnsupportedModel
-from inference_worker.model_files.model_source import read_json_object
+from inference_worker.model_files.model_source import file_inside, read_json_object
 
 _COPIED = frozenset({".json", ".jinja", ".txt", ".model", ".md", ".tiktoken", ""})
 """Suffixes of the files that are copied: tokenizer, chat template, licence."""
@@ -79,7 +79,7 @@ def write_quantised(
         writer.close()
         for path in sorted(folder.iterdir()):
             if path.suffix in _COPIED and path.is_file() and path.name not in ("config.json", INDEX):
-                shutil.copyfile(path, partial / path.name)
+                shutil.copyfile(file_inside(folder, path.name), partial / path.name)
         described_json = {**(read_json_object(folder / "config.json") or {}), "quantization_config": quantization}
         (partial / "config.json").write_text(json.dumps(described_json, indent=2) + "\n")
     return errors

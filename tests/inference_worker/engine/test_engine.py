@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
 from inference_worker.engine.execution.fault_isolation import IsolatingRunner
+from inference_worker.engine.shared_cores import SharedCores
 from inference_worker.engine_protocol import GenerationRequest
 from inference_worker.errors import ModelError
 from tests.fakes.tiny_model import EOS, TinyModel, tiny_engine
@@ -305,3 +307,27 @@ def test_logprobs_are_of_the_raw_distribution() -> None:
 def test_a_context_beyond_the_model_s_is_rejected() -> None:
     with pytest.raises(ModelError, match="256"):
         tiny_engine(max_model_len=257)
+
+
+class RecordedCores(SharedCores):
+    """Cores that note what an engine last asked for."""
+
+    is_needed = False
+
+    def hold(self, is_needed: bool) -> None:
+        self.is_needed = is_needed
+
+
+@pytest.mark.parametrize("flex", [False, True])
+def test_the_cores_are_held_from_a_person_s_first_step_to_the_last_or_the_abort(flex: bool) -> None:
+    engine = tiny_engine()
+    cores = engine._cores = RecordedCores()
+    engine.add(msgspec.structs.replace(request("a", PROMPTS[0], max_tokens=2), flex=flex))
+    engine.step()
+    assert cores.is_needed is not flex
+    finish(engine)
+    assert not cores.is_needed
+    engine.add(msgspec.structs.replace(request("b", PROMPTS[0], max_tokens=9), flex=flex))
+    engine.step()
+    engine.abort("b")
+    assert not cores.is_needed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,6 +12,7 @@ from stored_objects.errors import DocumentNotFound
 from stored_objects.project_documents.project_documents import DAY
 from stored_objects.vector_stores import vector_stores
 from stored_objects.vector_stores.access import Reader
+from stored_objects.vector_stores.passages import PassageSet
 from stored_objects.vector_stores.records import UNNUMBERED, FileState, PageQuery, VectorStoreFile
 from stored_objects.vector_stores.sweeper import TOMBSTONE_TIME, VectorStoreSweeper
 from tests.stored_objects.vector_stores.conftest import ADA, SIZE, Platform, new_file, set_id
@@ -94,6 +95,24 @@ async def test_a_deletion_of_a_vector_store_that_was_cut_off_is_finished(
     await sweeper.sweep()
     records = platform.records
     assert (records.stores, records.files, platform.passages.blocks, await platform.used()) == ({}, {}, {}, 0)
+
+
+async def test_passages_that_an_import_keeps_again_during_the_removal_are_erased(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await platform.create(ADA, "file-1")
+    file = await platform.import_next()
+    release = platform.passages.release
+
+    async def kept_again(references: Mapping[str, str]) -> None:
+        await release(references)
+        if platform.records.files:
+            new = PassageSet(set_id(file), file.organisation, platform.clock.now)
+            await platform.passages.keep(new, file.reference)
+
+    monkeypatch.setattr(platform.passages, "release", kept_again)
+    await platform.stores.delete(store)
+    assert (platform.records.files, platform.passages.sets) == ({}, {})
 
 
 async def test_a_cancelled_file_gives_back_what_it_took(platform: Platform, sweeper: VectorStoreSweeper) -> None:

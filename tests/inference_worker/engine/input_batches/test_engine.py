@@ -15,6 +15,7 @@ from transformers import BertConfig, BertModel
 from inference_worker.engine.input_batches import engine as input_engine
 from inference_worker.engine.input_batches.batching import PendingInput
 from inference_worker.engine.input_batches.engine import InputEngine
+from inference_worker.engine.scheduling.prefill_priority import MAX_FLEX_DEFERRALS
 from inference_worker.engine.shared_cores import SharedCores
 from inference_worker.settings import EngineSettings
 
@@ -92,6 +93,7 @@ def test_a_pause_follows_flex_while_people_are_served_and_ends_with_their_reques
 ) -> None:
     monkeypatch.setattr(input_engine, "MAX_WAIT", 0.01)
     monkeypatch.setattr(input_engine, "PAUSE", 1e6)
+    monkeypatch.setattr(input_engine, "MAX_PAUSE", 600.0)
     engine, people = FirstNumbers(cores), SharedCores(lock)
     engine.add(Request("alone", flex=True))
     assert engine.step() == ["alone", "alone"]
@@ -119,3 +121,23 @@ def test_people_s_inputs_hold_the_cores_until_they_are_computed(lock: Path, core
     assert flex.are_people_served
     engine.step()
     flex.give_way(math.inf)
+
+
+def test_an_aborted_request_of_a_person_frees_the_cores(lock: Path, cores: CountedCores) -> None:
+    engine, flex = FirstNumbers(cores), SharedCores(lock)
+    engine._max_batch_tokens = 2
+    engine.add(Request("person", token_ids=[[1, 2], [3, 4]]))
+    engine.step()
+    engine.abort("person")
+    flex.give_way(math.inf)
+
+
+def test_flex_does_not_starve(cores: CountedCores) -> None:
+    engine = FirstNumbers(cores)
+    engine.add(Request("flex", flex=True))
+    for _ in range(MAX_FLEX_DEFERRALS):
+        engine.add(Request("person"))
+        assert engine.step() == ["person", "person"]
+    engine.add(Request("person"))
+    assert engine.step() == ["flex", "flex"]
+    assert engine.step() == ["person", "person"]

@@ -58,13 +58,16 @@ def test_weights_are_packed_once_and_equal(tmp_path: Path) -> None:
 def test_files_that_no_process_has_mapped_are_removed(tmp_path: Path) -> None:
     kept = build_shared(tmp_path, {"a": 1}, Builder())
     (first,) = tmp_path.glob("*.weights")
-    (tmp_path / "left.partial").write_bytes(b"by a process that was killed")
+    others = tmp_path / "others.weights"
+    others.touch()
+    (tmp_path / f"{'0' * 32}.partial").write_bytes(b"by a process that was killed")
     build_shared(tmp_path, {"a": 2}, Builder())  # not kept
-    (second,) = set(tmp_path.glob("*.weights")) - {first}
+    (second,) = set(tmp_path.glob("*.weights")) - {first, others}
     build_shared(tmp_path, {"a": 3}, Builder())
     assert first.exists()
     assert not second.exists()
     assert not list(tmp_path.glob("*.partial"))
+    assert others.exists()
     assert kept[1][0].panels.numel()
 
 
@@ -83,3 +86,20 @@ def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ModelError, match=r"can't share weights in .*file"):
         build_shared(tmp_path / "file", {}, Builder())
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"{}" + (2).to_bytes(8, "little"), b"nothing".ljust(64, b"\xff")])
+def test_a_damaged_file_is_written_anew(tmp_path: Path, content: bytes) -> None:
+    build_shared(tmp_path, {"a": 1}, Builder())
+    (path,) = tmp_path.glob("*.weights")
+    path.write_bytes(content)
+    builder = Builder()
+    _, found = build_shared(tmp_path, {"a": 1}, builder)
+    assert builder.packed == 2
+    assert all(equal(one, other) for one, other in zip(found, Builder()(WeightArena())[1], strict=True))
+
+
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(ModelError, match="another user"):
+        build_shared(tmp_path, {}, Builder())
