@@ -96,7 +96,7 @@ class SamplingRequest(RequestBody):
     logit_bias: LogitBias | None = None
     """Values added to logits, by token id; at most 1,024 of them."""
     seed: Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)] | None = None
-    """Seed of the sampler. Equal seeds give equal answers, whatever else is in the batch."""
+    """Seed of the sampler. Equal seeds give equal answers, but for tokens that are almost equally likely."""
     n: Annotated[int, Field(ge=1, le=128)] | None = None
     """Number of choices; above the operator's limit (16 by default) the answer is 400."""
     best_of: Annotated[int, Field(ge=0, le=20)] | None = None
