@@ -53,7 +53,7 @@ def quantize(
         typer.Option(help="Text to measure quality on; by default one of ours.", show_default=False),
     ] = None,
 ) -> None:
-    """Quantise a model for CPUs and vLLM, and report what it costs in quality."""
+    """Write a quantised copy of a model in the format of compressed-tensors, and report the loss of quality."""
     from inference_worker.engine.quantising.quantising import REPORT, quantise, source_of  # noqa: PLC0415
     from inference_worker.errors import ModelError  # noqa: PLC0415
 

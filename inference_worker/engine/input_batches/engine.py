@@ -1,7 +1,8 @@
 """Base class of the engines that compute requests' inputs in batches: embeddings, and scores of pairs of texts.
 
 Cancellations take effect between batches, so a batch is no larger than the token budget. Requests of the class `flex`
-are computed after all others, in batches of their own, which give way to other engines of the machine (ADR 0086).
+are computed after others, but after seven batches of these at the latest, in batches of their own, which give way to
+other engines of the machine (ADR 0086).
 """
 
 from __future__ import annotations

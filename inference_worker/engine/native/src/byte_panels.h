@@ -121,7 +121,8 @@ class BytePanel {
         return reinterpret_cast<const float*>(codes + inputs);
     }
 
-    // Inputs of a panel of whole tiles: those that a row lacks have weights of zero, whatever bytes follow in the row.
+    // Returns the inputs of a panel, which has whole tiles. The weights of inputs that a row does not have are zero, so
+    // the bytes after the codes of the row count for nothing.
     static int64_t padded(int64_t inputs) { return (inputs + kInputs - 1) / kInputs * kInputs; }
 
     void prefetch_ahead() {
