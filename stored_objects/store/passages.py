@@ -6,7 +6,9 @@ passage_blocks  {_id: "set/00000000", set, organisation, passages: MessagePack, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -20,6 +22,8 @@ from stored_objects.vector_stores.passages import PassageBlock, PassageSet, SetS
 
 SETS, BLOCKS = "passage_sets", "passage_blocks"
 """Collections of sets of passages, and of their blocks."""
+ERASURE_SECONDS = 60.0
+"""Time after which an erasure that has not ended is taken for interrupted; longer than the store's calls take."""
 _KEPT = {"state": {"$ne": SetState.ERASING.value}}
 _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[Passage])
 
@@ -27,7 +31,8 @@ _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[Pas
 class MongoPassages:
     """MongoDB implementation of `vector_stores.passages.PassageStore`. Writes are journaled."""
 
-    def __init__(self, connection: StoreConnection) -> None:
+    def __init__(self, connection: StoreConnection, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._sets = connection.durable(SETS)
         self._blocks = connection.durable(BLOCKS)
 
@@ -96,14 +101,17 @@ class MongoPassages:
         return await self._erase_unkept({}, limit)
 
     async def _erase_unkept(self, query: dict[str, Any], limit: int) -> int:
-        found = await self._sets.find({**query, "kept": 0}, {"_id": 1}).limit(limit).to_list(limit)
+        """Erase sets as the one process that may, so that nobody deletes the blocks of a set that is built anew."""
+        now, runner = self._clock(), uuid.uuid4().hex
+        free = {"$or": [_KEPT, {"lease": {"$lte": now}}]}
+        found = await self._sets.find({**query, **free, "kept": 0}, {"_id": 1}).limit(limit).to_list(limit)
         if found:
-            unkept = {"_id": {"$in": [each["_id"] for each in found]}, "kept": 0}
-            erasing = {"state": SetState.ERASING.value}
-            await self._sets.update_many(unkept, {"$set": erasing})
-            marked = [each["_id"] async for each in self._sets.find({**unkept, **erasing}, {"_id": 1})]
-            await self._blocks.delete_many({"set": {"$in": marked}})
-            await self._sets.delete_many({"_id": {"$in": marked}, **erasing})
+            claim = {"state": SetState.ERASING.value, "runner": runner, "lease": now + ERASURE_SECONDS}
+            ids = {"_id": {"$in": [each["_id"] for each in found]}}
+            await self._sets.update_many({**ids, **free, "kept": 0}, {"$set": claim})
+            claimed = [each["_id"] async for each in self._sets.find({**ids, "runner": runner}, {"_id": 1})]
+            await self._blocks.delete_many({"set": {"$in": claimed}})
+            await self._sets.delete_many({"_id": {"$in": claimed}, "runner": runner})
         return len(found)
 
 
