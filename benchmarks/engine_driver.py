@@ -16,7 +16,7 @@ from benchmarks.measures import Timeline
 from benchmarks.workloads import Conversation, Request
 from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest, TokenEvent
-from router.messages import SamplingParams
+from router.messages import Grammar, SamplingParams
 
 OnEnd = Callable[[str], None]
 
@@ -67,17 +67,24 @@ class Driver:
     _names: Iterable[int] = field(default_factory=itertools.count)
 
     def send(
-        self, prompt_ids: list[int], output_tokens: int, *, temperature: float = 0.0, at: float | None = None
+        self,
+        prompt_ids: list[int],
+        output_tokens: int,
+        *,
+        temperature: float = 0.0,
+        at: float | None = None,
+        ignore_eos: bool = True,
+        grammar: Grammar | None = None,
     ) -> str:
-        """Queue a request in the engine that ignores the end of sequence, and return its id. Greedy by default.
+        """Queue a request in the engine, and return its id. By default it is greedy and ignores the end of sequence.
 
         Its timeline begins at `at`, by default now.
         """
         name = f"r{next(iter(self._names))}"
         self.timelines[name] = Timeline(time.perf_counter() if at is None else at)
         self.answers[name] = []
-        sampling = SamplingParams(seed=0, temperature=temperature, max_tokens=output_tokens, ignore_eos=True)
-        self.engine.add(GenerationRequest(id=name, prompt_ids=prompt_ids, sampling=sampling))
+        sampling = SamplingParams(seed=0, temperature=temperature, max_tokens=output_tokens, ignore_eos=ignore_eos)
+        self.engine.add(GenerationRequest(id=name, prompt_ids=prompt_ids, sampling=sampling, grammar=grammar))
         return name
 
     def step(self) -> list[str]:

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.engine_driver import run_batch
 from benchmarks.report import print_rows
-from benchmarks.results import ROOT, Row, make_result, write
+from benchmarks.results import ROOT, Row, Value, make_result, write
 from benchmarks.workloads import Request
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.quantising.teacher_forcing import PASSAGE, Prediction, predict, windows
@@ -60,24 +60,16 @@ class Observation:
 
 def main() -> None:
     """Run `python -m benchmarks.quality`: measure all variants of the default model, and write `quality.json`."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument(
-        "--only", nargs="*", help="variants to compare with float32", choices=[v.name for v in VARIANTS]
-    )
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    model = next((ROOT / ".headrace" / "models").glob("SmolLM2*.gguf"))
+    model, threads, variants = read_command_line(__doc__)
     ids = passage(model)
     seen = {}
-    for variant in VARIANTS:
-        if variant is VARIANTS[0] or not arguments.only or variant.name in arguments.only:
-            seen[variant.name] = observe(model, variant, ids)
-            print_rows([row(name, seen[name], seen["float32"]) for name in seen], "quality")
-    settings = {
+    for variant in variants:
+        seen[variant.name] = observe(model, variant, ids)
+        print_rows([row(name, seen[name], seen["float32"]) for name in seen], "quality")
+    settings: dict[str, Value] = {
         "model": model.name,
         "tokens": len(ids),
-        "threads": arguments.threads,
+        "threads": threads,
         "few_rows": FEW_ROWS,
         "many_rows": MANY_ROWS,
         "prompts": PROMPTS,
@@ -88,13 +80,33 @@ def main() -> None:
     print(write(make_result("quality", settings, rows)))
 
 
+def read_command_line(description: str | None) -> tuple[Path, int, list[Variant]]:
+    """Read the options of a measurement of quality, and set the number of PyTorch's threads.
+
+    Returns the default model's GGUF file, the number of threads, and the variants to measure, float32 first.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--only", nargs="*", help="variants to compare with float32", choices=[v.name for v in VARIANTS]
+    )
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    model = next((ROOT / ".headrace" / "models").glob("SmolLM2*.gguf"))
+    chosen = [v for v in VARIANTS if v is VARIANTS[0] or not arguments.only or v.name in arguments.only]
+    return model, arguments.threads, chosen
+
+
 def passage(model: Path) -> list[int]:
     """Return the benchmark's text as token ids in the vocabulary of the GGUF file `model`."""
     return read_text_files(model).tokenizer.encode(PASSAGE.read_text())
 
 
-def build(model: Path, variant: Variant) -> Engine:
-    """Build an engine of the model with the settings of `variant`, whose steps have few sequences, so few rows."""
+def build(model: Path, variant: Variant, *, sequences: int = FEW_ROWS, enable_prefix_caching: bool = False) -> Engine:
+    """Build an engine of the model with the settings of `variant`, for at most so many `sequences` at a time.
+
+    By default these are few, so that its decode steps have few rows.
+    """
     return Engine.from_settings(
         EngineSettings(
             model=str(model),
@@ -102,9 +114,9 @@ def build(model: Path, variant: Variant) -> Engine:
             quantization=variant.quantization,
             activation_bits=variant.activation_bits,
             max_model_len=512,
-            max_num_seqs=FEW_ROWS,
+            max_num_seqs=sequences,
             num_kv_blocks=512,
-            enable_prefix_caching=False,
+            enable_prefix_caching=enable_prefix_caching,
         )
     )
 

@@ -1,4 +1,4 @@
-"""Confidence intervals of accuracies: Wilson's for a share, and a bootstrap for the difference of two ways."""
+"""Statistics of accuracies: Wilson's interval of a share; a bootstrap and McNemar's test of two ways' difference."""
 
 from __future__ import annotations
 
@@ -24,3 +24,12 @@ def difference(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, f
     gains = np.array(ours, dtype=float) - np.array(theirs, dtype=float)
     found = bootstrap((gains,), np.mean, n_resamples=RESAMPLES, method="percentile", rng=0)
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def mcnemar(only_ours: int, only_theirs: int) -> float:
+    """Return the p-value of McNemar's exact test that two ways are right equally often on the same tasks.
+
+    `only_ours` and `only_theirs` are the numbers of tasks that only one of the ways got right.
+    """
+    decided = only_ours + only_theirs
+    return float(binomtest(only_ours, decided).pvalue) if decided else 1.0
