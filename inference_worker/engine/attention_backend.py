@@ -1,7 +1,7 @@
 """Defines the interface of the engine's attention backends: queries, keys and values of a step in, attention out.
 
-All tokens of a step are packed in one flat dimension T, sequence after sequence; there is no padding and no
-difference between prefill and decode. Sequence `s` owns query rows `query_start[s] .. query_start[s+1]-1`, which are
+All tokens of a step are packed in one flat dimension T, sequence after sequence; there is no padding, and prefill and
+decode are the same computation. Sequence `s` owns query rows `query_start[s] .. query_start[s+1]-1`, which are
 the *last* of its `sequence_lengths[s]` known positions.
 """
 
@@ -28,6 +28,8 @@ class AttentionMetadata:
         max_sequence_length: largest of `sequence_lengths`.
         read_from: [S] int64, the row from which on a sequence's final hidden states are read; None: from its first.
             A backend may skip the outputs of earlier rows in the last layer, but must write their keys and values.
+        prompt_lengths: [S] int64 tokens of each sequence's prompt; None: all rows are of prompts. A backend may add in
+            another order for prompts than for generated tokens, but not by the rows that happen to be in a step.
     """
 
     query_start: Tensor
@@ -37,6 +39,7 @@ class AttentionMetadata:
     max_query_length: int
     max_sequence_length: int
     read_from: Tensor | None = None
+    prompt_lengths: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)

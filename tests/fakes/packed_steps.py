@@ -24,9 +24,16 @@ def random_sequences(vocab_size: int) -> list[list[int]]:
 
 @torch.inference_mode()
 def packed_logits(
-    model: CausalLM, sequences: list[list[int]], chunks: list[int], cache_dtype: torch.dtype | None = None
+    model: CausalLM,
+    sequences: list[list[int]],
+    chunks: list[int],
+    cache_dtype: torch.dtype | None = None,
+    prompt_length: int | None = None,
 ) -> list[Tensor]:
-    """Every position's logits; step i computes up to `chunks[i % len(chunks)]` tokens of each sequence."""
+    """Every position's logits; step i computes up to `chunks[i % len(chunks)]` tokens of each sequence.
+
+    Tokens from `prompt_length` on were generated; None: all are of prompts.
+    """
     cache = _cache(model, sequences, cache_dtype or cast(torch.dtype, getattr(model, "dtype", torch.float32)))
     tables = torch.randperm(cache.num_blocks).view(len(sequences), -1)
     backend = ReferenceAttention(cache)
@@ -41,7 +48,7 @@ def packed_logits(
             for s, (done, ids) in enumerate(zip(computed, sequences, strict=True))
         ]
         live = [s for s, span in enumerate(part) if span]
-        hidden = _step(model, backend, tables, sequences, part, live)
+        hidden = _step(model, backend, tables, sequences, part, live, prompt_length=prompt_length)
         for s, rows in zip(live, torch.split(hidden, [len(part[s]) for s in live]), strict=True):
             logits[s].append(model.logits(rows))
             computed[s] = part[s].stop
@@ -73,6 +80,7 @@ def _step(
     part: list[range],
     live: list[int],
     read: list[int] | None = None,
+    prompt_length: int | None = None,
 ) -> Tensor:
     ids = torch.tensor([sequences[s][p] for s in live for p in part[s]])
     positions = torch.tensor([p for s in live for p in part[s]])
@@ -81,5 +89,8 @@ def _step(
     lengths = torch.tensor([part[s].stop for s in live])
     rows = counts.cumsum(0)
     read_from = None if read is None else rows[1:] - torch.tensor(read)
-    metadata = AttentionMetadata(rows, lengths, tables[live], slots, int(counts.max()), int(lengths.max()), read_from)
+    prompts = None if prompt_length is None else torch.full_like(lengths, prompt_length)
+    metadata = AttentionMetadata(
+        rows, lengths, tables[live], slots, int(counts.max()), int(lengths.max()), read_from, prompts
+    )
     return model.forward(ids, positions, StepAttention(backend, metadata))

@@ -51,10 +51,11 @@ def build_inputs(entries: list[ScheduledSequence], block_size: int, device: torc
         starts + counts,
         _last_rows(query_start[1:], sample_counts),
         query_start[1:] - np.array([entry.states_needed for entry in entries]),
+        np.array([entry.sequence.prompt_length for entry in entries]),
         tables.reshape(-1),
     )
-    token_ids, token_positions, slot_mapping, offsets, lengths, sampled_rows, read_from, flat_tables = _send(
-        columns, device
+    token_ids, token_positions, slot_mapping, offsets, lengths, sampled_rows, read_from, prompt_lengths, flat_tables = (
+        _send(columns, device)
     )
     metadata = AttentionMetadata(
         query_start=offsets,
@@ -64,6 +65,7 @@ def build_inputs(entries: list[ScheduledSequence], block_size: int, device: torc
         max_query_length=int(counts.max()),
         max_sequence_length=int((starts + counts).max()),
         read_from=read_from,
+        prompt_lengths=prompt_lengths,
     )
     return StepInputs(token_ids, token_positions, sampled_rows, metadata)
 

@@ -131,6 +131,7 @@ class StepStruct(ctypes.Structure):
         ("block_tables", _pointer),
         ("slots", _pointer),
         ("read_from", _pointer),
+        ("prompt_lengths", _pointer),
     )
 
     @classmethod
@@ -149,6 +150,7 @@ class StepStruct(ctypes.Structure):
             metadata.block_tables.data_ptr(),
             metadata.slot_mapping.data_ptr(),
             None if metadata.read_from is None else metadata.read_from.data_ptr(),
+            None if metadata.prompt_lengths is None else metadata.prompt_lengths.data_ptr(),
         )
 
 

@@ -10,6 +10,8 @@
 
 namespace headrace {
 
+constexpr int64_t kFewQueries = 17;  // a token and its drafts: their products must be, bit for bit, the same as alone
+
 inline int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
 // Consecutive rows of a step: of sequences with few queries each (`kFewQueries`), or with many.

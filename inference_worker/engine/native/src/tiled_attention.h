@@ -1,4 +1,4 @@
-// Prefill attention: many query rows of one sequence, as two matrix products per tile of tokens. Vectors run across
+// Prefill attention: query rows of one sequence's prompt, as two matrix products per tile of tokens. Vectors run across
 // rows, so that the softmax needs no sum within a vector, and keys and values need no transposition.
 #pragma once
 
@@ -56,7 +56,8 @@ class TiledAttention {
         query += task.first * stride + heads_before;
         out += task.first * out_stride + heads_before;
         start(query, stride, rows, panels, position);
-        for (int64_t tile = first_seen(position, window); tile < position + queries; tile += kTokens) {
+        const int64_t first_tile = first_seen(position, window) / kTokens * kTokens;  // for any chunk the same tiles
+        for (int64_t tile = first_tile; tile < position + queries; tile += kTokens) {
             const int64_t count = std::min(kTokens, position + queries - tile);
             load_keys(keys, table, task.first_head, tile, count);
             load_values(values, table, task.first_head, tile, count);

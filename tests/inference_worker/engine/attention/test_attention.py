@@ -31,8 +31,13 @@ def make_cache(
     return cache
 
 
-def make_metadata(spans: list[tuple[int, int]], block_size: int, blocks: int, seed: int) -> AttentionMetadata:
-    """Sequences of (tokens before the step, tokens in it), their blocks scattered over the cache."""
+def make_metadata(
+    spans: list[tuple[int, int]], block_size: int, blocks: int, seed: int, prompt_length: int | None = None
+) -> AttentionMetadata:
+    """Sequences of (tokens before the step, tokens in it), their blocks scattered over the cache.
+
+    Tokens from `prompt_length` on were generated; None: all are of prompts.
+    """
     order = random.Random(seed).sample(range(blocks), blocks)
     lengths = [before + count for before, count in spans]
     tables = [[order.pop() for _ in range(-(-length // block_size))] for length in lengths]
@@ -50,6 +55,7 @@ def make_metadata(spans: list[tuple[int, int]], block_size: int, blocks: int, se
         slot_mapping=torch.tensor(slots),
         max_query_length=max(count for _, count in spans),
         max_sequence_length=max(lengths),
+        prompt_lengths=None if prompt_length is None else torch.full((len(spans),), prompt_length),
     )
 
 
@@ -88,6 +94,7 @@ spans = st.tuples(
     head_size=st.sampled_from([16, 48]),
     window=st.none() | st.integers(1, 30),
     dtype=st.sampled_from([torch.float32, torch.int8]),
+    prompt_length=st.none() | st.integers(0, 60),
     seed=st.integers(0, 100),
 )
 def test_backends_equal_the_reference(
@@ -98,10 +105,11 @@ def test_backends_equal_the_reference(
     head_size: int,
     window: int | None,
     dtype: torch.dtype,
+    prompt_length: int | None,
     seed: int,
 ) -> None:
     blocks = sum(-(-(before + count) // block_size) for before, count in spans) + 1
-    metadata = make_metadata(spans, block_size, blocks, seed)
+    metadata = make_metadata(spans, block_size, blocks, seed, prompt_length)
     generator = torch.Generator().manual_seed(seed)
     total = sum(count for _, count in spans)
     query, key, value = (

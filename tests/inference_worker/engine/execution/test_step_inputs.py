@@ -12,8 +12,11 @@ from inference_worker.engine.sequence import Sequence
 from router.messages import SamplingParams
 
 
-def sequence(ids: list[int], table: list[int], prompt_logprobs: int | None = None) -> Sequence:
-    one = Sequence("r", 0, array("q", ids), len(ids), SamplingParams(seed=0, prompt_logprobs=prompt_logprobs), 1)
+def sequence(
+    ids: list[int], table: list[int], prompt_logprobs: int | None = None, generated: int = 0
+) -> Sequence:
+    prompt_length = len(ids) - generated
+    one = Sequence("r", 0, array("q", ids), prompt_length, SamplingParams(seed=0, prompt_logprobs=prompt_logprobs), 1)
     one.block_table = array("q", table)
     return one
 
@@ -22,7 +25,7 @@ def test_sequences_are_packed_one_after_the_other() -> None:
     entries = [
         ScheduledSequence(sequence([10, 11, 12, 13, 14, 15], [7, 2]), 3, 2),  # a chunk: does not sample
         ScheduledSequence(sequence([20], [5]), 0, 1),
-        ScheduledSequence(sequence(list(range(30, 39)), [1, 3, 4]), 2, 7),
+        ScheduledSequence(sequence(list(range(30, 39)), [1, 3, 4], generated=2), 2, 7),
     ]
     inputs = build_inputs(entries, 4, torch.device("cpu"))
     assert inputs.token_ids.tolist() == [13, 14, 20, 32, 33, 34, 35, 36, 37, 38]
@@ -36,6 +39,8 @@ def test_sequences_are_packed_one_after_the_other() -> None:
     assert (metadata.max_query_length, metadata.max_sequence_length) == (7, 9)
     assert metadata.read_from is not None
     assert metadata.read_from.tolist() == [2, 2, 9]
+    assert metadata.prompt_lengths is not None
+    assert metadata.prompt_lengths.tolist() == [6, 1, 7]
 
 
 def test_states_are_read_for_sampling_and_scoring_only() -> None:

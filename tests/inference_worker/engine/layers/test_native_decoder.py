@@ -43,8 +43,9 @@ def test_logits_equal_those_of_the_modules(case: str, instructions: str | None, 
     model, native = dense_and_native(tmp_path, model_type, instructions, threads=2, **changes | FITTING)
     sequences = random_sequences(97)
     expected = packed_logits(model, sequences, [64])
-    for chunks in ([64], [7, 1, 3], [1]):
-        for rows, reference in zip(packed_logits(native, sequences, chunks), expected, strict=True):
+    for chunks, prompt_length in (([64], None), ([64], 5), ([7, 1, 3], 5), ([1], 0)):
+        found = packed_logits(native, sequences, chunks, prompt_length=prompt_length)
+        for rows, reference in zip(found, expected, strict=True):
             torch.testing.assert_close(rows, reference, atol=1e-4, rtol=1e-4)
 
 
@@ -56,7 +57,7 @@ def test_many_sequences_read_all_heads_together(
     model, native = dense_and_native(tmp_path, "llama", instructions, threads=2, **FITTING | changes)
     sequences = [*random_sequences(97), *(torch.arange(length).remainder(97).tolist() for length in range(60, 205, 24))]
     expected = packed_logits(model, sequences, [64])
-    for rows, reference in zip(packed_logits(native, sequences, [1]), expected, strict=True):
+    for rows, reference in zip(packed_logits(native, sequences, [1], prompt_length=0), expected, strict=True):
         torch.testing.assert_close(rows, reference, atol=1e-4, rtol=1e-4)
 
 
@@ -96,7 +97,7 @@ def test_a_model_that_is_not_quantised_attends_in_float32_by_default(instruction
 def test_a_quantised_model_attends_in_13_bits_by_default(instructions: str, tmp_path: Path) -> None:
     (_, *wide), (_, *default), _ = logits_by_bits(tmp_path, instructions, quantised=True).values()
     assert not all(map(torch.equal, default, wide))
-    assert max(map(relative_error, default, wide)) < 0.002
+    assert max(map(relative_error, default, wide)) < 0.004
 
 
 def relative_error(found: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
@@ -107,9 +108,10 @@ def relative_error(found: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
 def test_heads_may_be_of_odd_sizes(head_dim: int, instructions: str | None, tmp_path: Path) -> None:
     model, native = dense_and_native(tmp_path, "llama", instructions, **FITTING | {"head_dim": head_dim})
     sequences = random_sequences(97)
-    for chunks in ([64], [1]):
-        expected = packed_logits(model, sequences, chunks)
-        for rows, reference in zip(packed_logits(native, sequences, chunks), expected, strict=True):
+    expected = packed_logits(model, sequences, [64])
+    for prompt_length in (None, 0):
+        found = packed_logits(native, sequences, [64], prompt_length=prompt_length)
+        for rows, reference in zip(found, expected, strict=True):
             torch.testing.assert_close(rows, reference, atol=1e-4, rtol=1e-4)
 
 
@@ -118,7 +120,7 @@ def test_a_narrow_cache_costs_little(dtype: torch.dtype, most: float, instructio
     model, native = dense_and_native(tmp_path, "llama", instructions, **FITTING)
     sequences = random_sequences(97)
     expected = packed_logits(model, sequences, [64])
-    for rows, reference in zip(packed_logits(native, sequences, [5], cache_dtype=dtype), expected, strict=True):
+    for rows, reference in zip(packed_logits(native, sequences, [5], dtype, prompt_length=9), expected, strict=True):
         assert (rows - reference).norm() / reference.norm() < most
 
 
@@ -198,10 +200,20 @@ def test_unsupported_sizes_are_named(changes: dict[str, Any], reason: str, tmp_p
         dense_and_native(tmp_path, "llama", **FITTING | changes)
 
 
-@torch.inference_mode()
-def test_few_tokens_are_bit_identical_to_one_by_one(instructions: str | None, tmp_path: Path) -> None:
-    """Speculation computes several tokens at a time, and must not change any sample."""
-    _, native = dense_and_native(tmp_path, "llama", instructions, **FITTING)
-    ids = [torch.arange(80).remainder(97).tolist()]
-    one, four = (packed_logits(native, ids, [count])[0] for count in (1, 4))
-    assert torch.equal(one, four)
+@pytest.mark.parametrize("bits", [16, "auto", 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
+@pytest.mark.parametrize("changes", [{}, {"sliding_window": 30, "use_sliding_window": True, "max_window_layers": 0}])
+def test_logits_depend_neither_on_chunks_nor_on_the_batch(
+    bits: ActivationBits, dtype: torch.dtype, changes: dict[str, Any], instructions: str | None, tmp_path: Path
+) -> None:
+    """A prompt may be cut, found in the prefix cache, or come back after a preemption; drafts are computed together."""
+    model, _ = dense_and_native(tmp_path, "qwen2", instructions, **FITTING | changes)
+    assert {layer.self_attn.pattern.sliding_window for layer in model.model.layers} == {changes.get("sliding_window")}  # type: ignore[union-attr]
+    kernels = Kernels(2, instructions)
+    read = parameters_by_name(model).__getitem__
+    native = NativeDecoder(model, read, kernels, activation_bits=bits, quantised=True)
+    sequences = [torch.arange(length).mul(7).remainder(97).tolist() for length in (170, 66, 80, 3)]
+    alone = [packed_logits(native, [ids], [1], dtype, prompt_length=120)[0] for ids in sequences]
+    for chunks in ([256], [64, 30, 1, 17], [5]):
+        for rows, expected in zip(packed_logits(native, sequences, chunks, dtype, 120), alone, strict=True):
+            assert torch.equal(rows, expected)
