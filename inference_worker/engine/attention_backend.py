@@ -28,8 +28,9 @@ class AttentionMetadata:
         max_sequence_length: largest of `sequence_lengths`.
         read_from: [S] int64, the row from which on a sequence's final hidden states are read; None: from its first.
             A backend may skip the outputs of earlier rows in the last layer, but must write their keys and values.
-        prompt_lengths: [S] int64 tokens of each sequence's prompt; None: all rows are of prompts. A backend may add in
-            another order for prompts than for generated tokens, but not by the rows that happen to be in a step.
+        prompt_lengths: [S] int64 tokens of each sequence's prompt; None: all prompts go on after the step. A backend
+            may add in another order for prompts than for their last token and generated ones, but not by the rows that
+            happen to be in a step.
     """
 
     query_start: Tensor

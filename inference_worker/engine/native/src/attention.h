@@ -1,9 +1,10 @@
 // Causal attention over a paged KV cache (Kwon et al. 2023), with the online softmax of Dao et al. 2022.
 //
 // Work is cut into tasks; the query heads that share a key-value head are computed together, so that keys and values
-// are read once. Generated tokens and drafts read the cache in place, one row after another (`row_attention.h`). Tokens of
-// prompts become two small matrix products (`tiled_attention.h`). Both add in an order that the position alone
-// determines, so that a row's result depends neither on the step's other rows nor on the chunks of its prompt.
+// are read once. Generated tokens and drafts read the cache in place, one row after another (`row_attention.h`), and so
+// does a prompt's last token, which each choice of a request computes. Other tokens of prompts become two small matrix
+// products (`tiled_attention.h`). Both add in an order that the position alone determines, so that a row's result depends
+// neither on the step's other rows nor on the chunks of its prompt.
 #pragma once
 
 #include <algorithm>
@@ -32,24 +33,24 @@ struct Step {
     const int64_t* block_tables;  // [S, table_width]
     const int64_t* slots;         // [rows]
     const int64_t* read_from;     // [S], or null
-    const int64_t* prompt_lengths;  // [S], or null: all rows are of prompts
+    const int64_t* prompt_lengths;  // [S], or null: all rows are of longer prompts
 
     // The first row of a sequence; in the last layer, the first one whose states are read.
     int64_t first(int64_t sequence, bool last_layer) const {
         return last_layer && read_from ? read_from[sequence] : query_start[sequence];
     }
 
-    // The row after a sequence's last one of its prompt, at least `first` and at most the sequence's end.
-    int64_t prompt_end(int64_t sequence, int64_t first) const {
+    // The row after those of a sequence that are computed in tiles, at least `first` and at most the sequence's end.
+    int64_t tiled_end(int64_t sequence, int64_t first) const {
         const int64_t end = query_start[sequence + 1];
-        return prompt_lengths ? std::clamp(end - (lengths[sequence] - prompt_lengths[sequence]), first, end) : end;
+        return prompt_lengths ? std::clamp(end - (lengths[sequence] - prompt_lengths[sequence] + 1), first, end) : end;
     }
 };
 
 // A unit of attention work: some queries of one sequence and some key-value heads.
 struct AttentionTask {
     int64_t sequence, first_head, last_head, first, last;  // first, last: rows of the step
-    bool prompt;                                           // whether they are of the sequence's prompt
+    bool tiled;                                            // whether they are computed in tiles
 };
 
 // Returns the tasks, the longest first, so that no thread is left with a long one at the end. With enough sequences for
@@ -62,15 +63,15 @@ inline std::vector<AttentionTask> attention_tasks(const Step& step, const Heads&
     const int64_t together = step.sequences >= 4 * threads ? heads.kv : 1;
     for (int64_t sequence = 0; sequence < step.sequences; ++sequence) {
         const int64_t first = step.first(sequence, last_layer), last = step.query_start[sequence + 1];
-        const int64_t prompt_end = step.prompt_end(sequence, first);
+        const int64_t tiled_end = step.tiled_end(sequence, first);
         auto& tasks = last - first > 1 ? long_ones : short_ones;
-        const auto add = [&](int64_t start, int64_t end, int64_t step_heads, bool prompt) {
+        const auto add = [&](int64_t start, int64_t end, int64_t step_heads, bool tiled) {
             for (; end > start; end -= queries)
                 for (int64_t head = 0; head < heads.kv; head += step_heads)
-                    tasks.push_back({sequence, head, head + step_heads, std::max(start, end - queries), end, prompt});
+                    tasks.push_back({sequence, head, head + step_heads, std::max(start, end - queries), end, tiled});
         };
-        add(first, prompt_end, 1, true);
-        add(prompt_end, last, together, false);
+        add(first, tiled_end, 1, true);
+        add(tiled_end, last, together, false);
     }
     long_ones.insert(long_ones.end(), short_ones.begin(), short_ones.end());
     return long_ones;

@@ -259,9 +259,9 @@ void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, 
     const int64_t count = tasks.size();
     team_.share(count, [&](int64_t index) {
         const AttentionTask& task = tasks[index];
-        if (!task.prompt) {
+        if (!task.tiled) {
             const int64_t next = index + team_.size();
-            const AttentionTask* following = next < count && !tasks[next].prompt ? &tasks[next] : nullptr;
+            const AttentionTask* following = next < count && !tasks[next].tiled ? &tasks[next] : nullptr;
             RowAttention<Vector>(step, keys, values, window)
                 .attend(task, following, query, stride, out, out_stride, scratch);
         } else {

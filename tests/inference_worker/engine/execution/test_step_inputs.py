@@ -12,9 +12,7 @@ from inference_worker.engine.sequence import Sequence
 from router.messages import SamplingParams
 
 
-def sequence(
-    ids: list[int], table: list[int], prompt_logprobs: int | None = None, generated: int = 0
-) -> Sequence:
+def sequence(ids: list[int], table: list[int], prompt_logprobs: int | None = None, generated: int = 0) -> Sequence:
     prompt_length = len(ids) - generated
     one = Sequence("r", 0, array("q", ids), prompt_length, SamplingParams(seed=0, prompt_logprobs=prompt_logprobs), 1)
     one.block_table = array("q", table)
