@@ -1,9 +1,9 @@
 """`python -m benchmarks.quality`: measures the loss of a model's quality by quantisation and number formats.
 
-For each variant of the default model: perplexity of a fixed text, with few rows per step (as in decoding) and many (as
-in prefill); how often its best token equals that of float32 on the same text; and the length of the common prefix of
-its greedy answers to 50 prompts with those of float32. The text is that of `headrace quantize`,
-and the prompts are pieces of it.
+For each variant of the default model: perplexity of a fixed text, with few rows per step and many (matrix products as
+in decoding and as in prefill; attention is that of prompts in both); how often its best token equals that of float32 on
+the same text; and the length of the common prefix of its greedy answers to 50 prompts with those of float32. The text
+is that of `headrace quantize`, and the prompts are pieces of it.
 """
 
 from __future__ import annotations
