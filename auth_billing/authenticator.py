@@ -6,11 +6,13 @@ import hashlib
 import hmac
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from auth_billing.access.model_access import ALL_MODELS, ModelAccess
 from auth_billing.access.principal import Principal
 from auth_billing.access.roles import Role
 from auth_billing.access.scopes import scopes_of
+from auth_billing.early_reads import EarlyReads
 from auth_billing.errors import InvalidApiKey, NoSuchRecord, StoreUnavailable
 from auth_billing.keys import key_format
 from auth_billing.keys.key_cache import CachedKey, Identity, KeyCache
@@ -47,6 +49,7 @@ class Authenticator:
         self._pepper = pepper
         self._policies = policies
         self._cache = cache or KeyCache()
+        self._early: EarlyReads[Identity] = EarlyReads()
         self.last_used_times = LastUsedTimes(api_keys)
         self._clock = clock
         self._no_digest = bytes(hashlib.sha256().digest_size)
@@ -166,6 +169,8 @@ class Authenticator:
         identity = (key.key_id, digest)
         cached = self._cache.valid(identity)
         if cached is not None and self._cache.is_confirmed(cached):
+            if self._cache.is_due(cached):
+                self._early.start(identity, lambda: self._confirm(identity))
             return cached
         if self._cache.is_invalid(identity):
             raise InvalidApiKey(f"key {key.key_id} is unknown or wrong")
@@ -177,6 +182,11 @@ class Authenticator:
             if cached is None:
                 raise
             return cached
+
+    async def _confirm(self, identity: Identity) -> None:
+        """Confirm a cached key in the background; one that has become invalid is forgotten."""
+        with suppress(InvalidApiKey):
+            await self._look_up(identity)
 
     async def _look_up(self, identity: Identity) -> CachedKey:
         key_id, digest = identity

@@ -1,4 +1,7 @@
-"""Caches settings that requests need: read again every few seconds, and kept longer while the store is unavailable."""
+"""Caches settings that requests need: read again every few seconds, and kept longer while the store is unavailable.
+
+A setting in use is read again before it expires, in the background (`early_reads.py`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from auth_billing.early_reads import EARLY_SHARE, EarlyReads
 from auth_billing.errors import StoreUnavailable
 from auth_billing.ttl_cache import TtlCache
 
@@ -31,6 +35,7 @@ class ConfirmedCache(Generic[K, V]):
     def __init__(self, capacity: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._cache: TtlCache[K, _Confirmed[V]] = TtlCache(STALE_TTL, capacity, clock)
+        self._early: EarlyReads[K] = EarlyReads()
 
     async def read(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
         """Return the setting of `key`, which `find` reads from the store.
@@ -39,18 +44,24 @@ class ConfirmedCache(Generic[K, V]):
             StoreUnavailable: the setting is not cached and the store does not answer.
         """
         cached = self._cache.get(key)
-        if cached is not None and self._clock() < cached.until:
+        if cached is not None and (left := cached.until - self._clock()) > 0:
+            if left <= EARLY_SHARE * CONFIRMED_TTL:
+                self._early.start(key, lambda: self._find(key, find))
             return cached.value
         try:
-            value = await find()
+            return await self._find(key, find)
         except StoreUnavailable:
             if cached is None:
                 raise
             self._cache.replace(key, _Confirmed(cached.value, self._clock() + CONFIRMED_TTL))
             return cached.value
-        self._cache.put(key, _Confirmed(value, self._clock() + CONFIRMED_TTL))
-        return value
 
     def forget(self, key: K) -> None:
         """Remove the cached setting of `key`, which has been changed."""
+        self._early.cancel(key)
         self._cache.forget(key)
+
+    async def _find(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
+        value = await find()
+        self._cache.put(key, _Confirmed(value, self._clock() + CONFIRMED_TTL))
+        return value

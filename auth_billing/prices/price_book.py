@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from auth_billing.early_reads import EARLY_SHARE, EarlyReads
 from auth_billing.errors import NoSuchRecord, PricesChanged, PricesInFile, StoreUnavailable, UnacceptableValue
 from auth_billing.prices.price_file import PriceFile
 from auth_billing.prices.pricing import PriceList, RateCard, check_rate
@@ -73,6 +74,7 @@ class PriceBook:
         self._known: PriceList | None = None
         self._read_at = 0.0
         self._reading = asyncio.Lock()
+        self._early: EarlyReads[None] = EarlyReads()
 
     async def current(self) -> PriceList:
         """Return the price list in force, read from the store at most every `CACHE_TTL` seconds.
@@ -83,6 +85,8 @@ class PriceBook:
             StoreUnavailable: the store does not answer, and no version is known.
         """
         if (fresh := self._fresh()) is not None:
+            if self._is_due:
+                self._early.start(None, self._read_if_due)
             return fresh
         if self._reading.locked() and self._known is not None:
             return self._known  # another request is reading: do not wait for it
@@ -159,6 +163,16 @@ class PriceBook:
             raise PricesChanged("the prices were changed meanwhile: look at them again")
         self._known, self._read_at = new.prices, self._monotonic()
         return new
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether the known version is to be read again soon, so that an early read of the store should start."""
+        return self._monotonic() - self._read_at >= (1 - EARLY_SHARE) * CACHE_TTL
+
+    async def _read_if_due(self) -> None:
+        async with self._reading:
+            if self._is_due:
+                await self._read()
 
     def _fresh(self) -> PriceList | None:
         return self._known if self._monotonic() - self._read_at < CACHE_TTL else None

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from auth_billing.early_reads import EARLY_SHARE
 from auth_billing.errors import StoreUnavailable
 from auth_billing.rate_limits.limits import Limits, Subject, SubjectKind, key_subject
 from auth_billing.rate_limits.ports import LimitStore
@@ -20,6 +21,8 @@ CACHE_TTL = 3.0
 CAPACITY = 20_000
 
 _NONE = Limits()
+_UNREAD = (-1e9, _NONE)
+"""Time of the read, and the limits, of a subject that is not cached."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +80,11 @@ class LimitRegistry:
             StoreUnavailable: some limits are not cached and the store does not answer.
         """
         now = self._circuit.now()
-        old = [s for s in subjects if now >= self._known.get(s.id, (-1e9, _NONE))[0] + CACHE_TTL]
-        if old:
+        read_at = {subject.id: self._known.get(subject.id, _UNREAD)[0] for subject in subjects}
+        if old := [subject for subject in subjects if now >= read_at[subject.id] + CACHE_TTL]:
             await asyncio.shield(self._reading_of(old, now))
+        elif due := [each for each in subjects if now >= read_at[each.id] + (1 - EARLY_SHARE) * CACHE_TTL]:
+            self._reading_of(due, now)  # in the background, so that no request waits for it
         return [self._known[subject.id][1] for subject in subjects]
 
     async def change(self, subject: Subject, changes: Limits) -> Limits:

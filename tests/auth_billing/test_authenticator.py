@@ -10,6 +10,7 @@ from auth_billing.access.model_access import ALL_MODELS, ModelAccess, ModelPolic
 from auth_billing.access.roles import Role
 from auth_billing.access.scopes import scopes_of
 from auth_billing.authenticator import Authenticator
+from auth_billing.early_reads import EARLY_SHARE
 from auth_billing.errors import InvalidApiKey, NoSuchRecord, StoreUnavailable
 from auth_billing.keys import key_format
 from auth_billing.keys.key_cache import CONFIRMED_TTL, INVALID_TTL, RETRY_DELAY, VALID_TTL, KeyCache
@@ -120,6 +121,30 @@ async def test_a_valid_key_is_confirmed_every_few_seconds(
     for _ in range(10):
         await service.authenticate(key)
     assert store.absence.asked == asked + 1
+
+
+async def test_a_valid_key_in_use_is_confirmed_before_it_has_to_be(
+    service: Authenticator, key: str, store: DictApiKeyStore, clock: FakeClock
+) -> None:
+    clock.now += (1 - EARLY_SHARE) * CONFIRMED_TTL
+    asked = store.absence.asked
+    await service.authenticate(key)
+    await asyncio.sleep(0)
+    assert store.absence.asked == asked + 1
+    clock.now += CONFIRMED_TTL / 2
+    await service.authenticate(key)
+    assert store.absence.asked == asked + 1
+
+
+async def test_a_key_that_is_found_revoked_before_it_has_to_be_confirmed_is_refused(
+    service: Authenticator, key: str, store: DictApiKeyStore, clock: FakeClock
+) -> None:
+    await store.revoke(KeySet(project="acme-web"), clock.now)
+    clock.now += (1 - EARLY_SHARE) * CONFIRMED_TTL
+    await service.authenticate(key)
+    await asyncio.sleep(0)
+    with pytest.raises(InvalidApiKey):
+        await service.authenticate(key)
 
 
 async def test_an_unavailable_store_is_not_read_by_each_request(

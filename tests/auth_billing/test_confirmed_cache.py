@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from auth_billing.confirmed_cache import CONFIRMED_TTL, STALE_TTL, ConfirmedCache
+from auth_billing.early_reads import EARLY_SHARE
 from auth_billing.errors import StoreUnavailable
 from tests.fakes.accounts import FakeClock
 
@@ -50,3 +53,35 @@ async def test_a_setting_is_kept_while_the_store_is_unavailable_and_an_unknown_o
     clock.now += STALE_TTL
     with pytest.raises(StoreUnavailable):
         await cache.read("org-1", setting.find)
+
+
+async def test_a_setting_in_use_is_read_again_before_it_expires(clock: FakeClock) -> None:
+    cache, setting = ConfirmedCache[str, str | None](2, clock), Setting()
+    await cache.read("org-1", setting.find)
+    setting.value = "second"
+    clock.now += (1 - EARLY_SHARE) * CONFIRMED_TTL
+    assert await cache.read("org-1", setting.find) == "first"
+    await asyncio.sleep(0)
+    clock.now += CONFIRMED_TTL / 2  # later than the first read is confirmed for
+    setting.available = False
+    assert await cache.read("org-1", setting.find) == "second"
+    assert setting.reads == 2
+
+
+async def test_an_early_read_does_not_undo_a_change(clock: FakeClock) -> None:
+    cache, setting, may_end = ConfirmedCache[str, str | None](2, clock), Setting(), asyncio.Event()
+
+    async def find_slowly() -> str | None:
+        value = await setting.find()
+        await may_end.wait()
+        return value
+
+    await cache.read("org-1", setting.find)
+    clock.now += (1 - EARLY_SHARE) * CONFIRMED_TTL
+    await cache.read("org-1", find_slowly)
+    await asyncio.sleep(0)
+    setting.value = "second"
+    cache.forget("org-1")
+    may_end.set()
+    await asyncio.sleep(0)
+    assert await cache.read("org-1", setting.find) == "second"

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from auth_billing.early_reads import EARLY_SHARE
 from auth_billing.errors import NoPrice, PricesChanged, StoreUnavailable, UnacceptableValue
 from auth_billing.prices.price_book import CACHE_TTL, PriceBook, PriceStore
 from auth_billing.prices.price_file import PriceFile
@@ -72,6 +73,22 @@ async def test_while_the_store_is_away_the_last_prices_are_used() -> None:
     store.absence.away = True
     seconds.now += CACHE_TTL
     assert (await book.current()).version == 1
+
+
+async def test_prices_in_use_are_read_again_before_they_expire() -> None:
+    store, seconds = ListPriceStore(), FakeClock()
+    book = PriceBook(store, monotonic=seconds)
+    await book.load(file("1"))
+    await book.current()
+    await PriceBook(store).load(file("2"))
+    seconds.now += (1 - EARLY_SHARE) * CACHE_TTL
+    before = store.absence.asked
+    for _ in range(3):
+        assert (await book.current()).version == 1
+    await asyncio.sleep(0)
+    seconds.now += CACHE_TTL / 2
+    assert (await book.current()).version == 2
+    assert store.absence.asked == before + 1
 
 
 async def test_concurrent_requests_read_the_store_once() -> None:

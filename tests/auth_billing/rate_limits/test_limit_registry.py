@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from auth_billing.early_reads import EARLY_SHARE
 from auth_billing.errors import StoreUnavailable
 from auth_billing.rate_limits.limit_registry import CACHE_TTL, LimitRegistry, LimitSetting, inherit_limits
 from auth_billing.rate_limits.limits import (
@@ -69,6 +70,20 @@ async def test_limits_are_read_again_after_seconds_and_kept_while_the_store_is_a
     stage.store.absence.away = False
     stage.clock.now += OPEN_PERIOD
     assert (await stage.of(KEY)).requests_per_minute == 5
+
+
+async def test_limits_in_use_are_read_again_before_they_expire(stage: Stage) -> None:
+    await stage.of(KEY)
+    stage.store.limits[KEY.id] = Limits(requests_per_minute=5)
+    stage.clock.now += (1 - EARLY_SHARE) * CACHE_TTL
+    before = stage.store.absence.asked
+    for _ in range(3):
+        assert (await stage.of(KEY)).requests_per_minute == 60
+    await asyncio.sleep(0)
+    assert (await stage.of(KEY)).requests_per_minute == 5
+    stage.clock.now += CACHE_TTL / 2
+    await stage.of(KEY)
+    assert stage.store.absence.asked == before + 1
 
 
 async def test_limits_that_are_not_known_need_the_store(stage: Stage) -> None:
