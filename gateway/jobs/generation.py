@@ -279,6 +279,7 @@ class Generation:
             return
         self._closed = True
         self._on_close()
+        self._on_close = lambda: None  # the callback leads back here: only a garbage collection would free the request
         self._services.inbox.close(self._open, cancel=self._published)
         self._queued.leave()
         if self._publishing is not None:

@@ -39,7 +39,7 @@ from infra.web_app import chat_services
 from router.bus import Bus
 from router.errors import BrokerUnavailable
 from router.rabbitmq_bus import check_amqp_url, rabbitmq_bus
-from runtime.lifecycle import StartupError
+from runtime.lifecycle import StartupError, freeze_objects
 from stored_objects.blobs.addresses import AddressSigner, address_key
 from stored_objects.objects.objects import StoredObjects
 from stored_objects.services import prepare, stored_documents, stored_objects, vector_stores
@@ -147,7 +147,9 @@ async def serve_gateway(settings: GatewaySettings, stop: asyncio.Event) -> None:
         bus = rabbitmq_bus(settings.amqp_url, settings.gateway_id, secret)
         try:
             await bus.start()
-            await serve_app(create_web_app(access, bus, settings), settings, stop)
+            app = create_web_app(access, bus, settings)
+            freeze_objects()
+            await serve_app(app, settings, stop)
         except BrokerUnavailable as error:
             raise StartupError(f"cannot reach the broker: {error}") from error
         finally:

@@ -78,6 +78,7 @@ class ReplyInbox:
         for job in jobs:
             if self._jobs.pop(job.recovery.job.id, None) is not None:
                 self._recovery.close(job, cancel=cancel)
+            job.unread.detach()
         self._metrics.inbox_jobs.set(len(self))
 
     def fail_all(self, error: GenerationError) -> None:

@@ -68,6 +68,13 @@ class UnreadReplies:
             raise self._error
         return self._queue
 
+    def detach(self) -> None:
+        """Stop reporting failures, because the request is closed.
+
+        The callback leads to the request's jobs, which lead back here: only a garbage collection would free them.
+        """
+        self._on_failure = lambda: None
+
     def take_all(self) -> list[Arrival]:
         """Remove and return all unread replies of the request in order of arrival; empty if there are none."""
         arrivals = list(self._queue)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Mapping
 
 import pytest
@@ -71,6 +72,18 @@ async def test_only_the_first_close_counts(set_stage: SetStage) -> None:
     assert generation.waiting is None
     assert closed == ["closed"]
     assert outcomes(stage) == {"DeadlinePassed": 1}
+
+
+async def test_a_closed_generation_does_not_keep_what_its_callback_leads_to(set_stage: SetStage) -> None:
+    stage = await set_stage(never)
+    generation = await open_generation(stage)
+    task = asyncio.create_task(asyncio.sleep(60))
+    generation.on_close(task.cancel)
+    kept = weakref.ref(task)
+    generation.close()
+    await asyncio.wait({task})
+    del task
+    assert kept() is None
 
 
 async def test_the_deadline_ends_a_silent_generation(set_stage: SetStage) -> None:

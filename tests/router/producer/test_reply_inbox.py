@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -135,3 +137,15 @@ async def test_a_reply_to_no_open_job_that_cannot_be_counted_fails_no_request(in
     endless = Delta(job_id="unknown", attempt_id="a", start=0, token_ids=[], untokenised_positions=10**400)
     await receive(inbox, endless, started("job-0"))
     assert len(opened[0].unread.take_all()) == 1
+
+
+def test_a_closed_request_is_freed_without_a_garbage_collection(inbox: ReplyInbox) -> None:
+    opened = inbox.open(JOBS)
+    unread = weakref.ref(opened[0].unread)
+    inbox.close(opened, cancel=False)
+    gc.disable()
+    try:
+        del opened
+        assert unread() is None
+    finally:
+        gc.enable()
