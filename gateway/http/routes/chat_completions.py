@@ -34,22 +34,24 @@ async def create_chat_completion(request: Request, authorised: AuthorisedChat) -
     """
     caller, body, gateway = authorised
     admitted, job = await admit_chat(request, gateway, caller, body)
-    answer = ChatAnswer(
-        AnswerMetadata.of(job, admitted),
-        body.choices,
-        AnswerOptions.of(body),
-        partial(address_of, request),
-        body.echoed_text,
-        allows_tool_calls=body.allows_tool_calls,
-        forces_named_tool=body.forces_named_tool,
-        has_functions=bool(body.functions),
-        includes_reasoning=body.include_reasoning is not False,
-    )
-    store = partial(gateway.completion_storage.put, ProjectOwner.of(caller), body) if body.store else None
     async with submit(request, gateway, admitted, [job], streamed=bool(body.stream)) as generation:
+        # All that does not need the worker's reply is done while it is awaited.
+        answer = ChatAnswer(
+            AnswerMetadata.of(job, admitted),
+            body.choices,
+            AnswerOptions.of(body),
+            partial(address_of, request),
+            body.echoed_text,
+            allows_tool_calls=body.allows_tool_calls,
+            forces_named_tool=body.forces_named_tool,
+            has_functions=bool(body.functions),
+            includes_reasoning=body.include_reasoning is not False,
+        )
+        store = partial(gateway.completion_storage.put, ProjectOwner.of(caller), body) if body.store else None
         if body.stream:
+            stream = EventStream(gateway, generation, answer.events(generation, store))
             await generation.wait_for_first_reply(gateway.settings.header_delay)
-            return EventStream(gateway, generation, answer.events(generation, store))
+            return stream
         choices = best(await collect(generation), body.candidates, body.choices)
         completion = answer.body(choices, generation.prompts[0], generation.usage, generation.parts)
         if store is not None:
