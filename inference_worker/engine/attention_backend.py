@@ -53,6 +53,9 @@ class AttentionInputs:
         key, value: [T, key-value heads, head size].
         scale: factor on the products of queries and keys, before the softmax.
         sliding_window: a position attends to itself and this many - 1 before it; None: to all before it.
+        softcap: scores become softcap * tanh(score / softcap), after the scale and before the mask; None: uncapped.
+        sinks: [query heads] float32, contiguous: of each head, the score of one more position, which takes a part of
+            the softmax's weight and has no value; None: there are none.
     """
 
     layer: int
@@ -61,6 +64,8 @@ class AttentionInputs:
     value: Tensor
     scale: float
     sliding_window: int | None = None
+    softcap: float | None = None
+    sinks: Tensor | None = None
 
 
 class AttentionBackend(ABC):

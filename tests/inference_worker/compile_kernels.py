@@ -46,7 +46,7 @@ def compile_kernel(
     return len(compiled.asm["cubin"])
 
 
-def attend(capability: int, *, single: bool) -> int:
+def attend(capability: int, *, single: bool, capped: bool = False, sinks: bool = False) -> int:
     launch = tiling(4, 128, torch.bfloat16.itemsize, single)
     splits = 8 if single else 1
     constants = {
@@ -55,6 +55,8 @@ def attend(capability: int, *, single: bool) -> int:
         "PADDED_SIZE": 128,
         "BLOCK_SIZE": 16,
         "WINDOW": 0,
+        "SOFTCAP": 50.0 if capped else 0.0,
+        "SINKS": sinks,
         "SINGLE": single,
         "SPLITS": splits,
         "ROWS": launch.rows,
@@ -86,6 +88,8 @@ def main(capability: int) -> None:
         "store": compile_kernel(kernels.store_kernel, states, {"WIDTH": 192, "PADDED": 256}, capability),
         "attend single": attend(capability, single=True),
         "attend blocks": attend(capability, single=False),
+        "attend capped": attend(capability, single=False, capped=True),
+        "attend with sinks": attend(capability, single=True, sinks=True),
         "combine": compile_kernel(kernels.combine_kernel, {"out_ptr"}, parts, capability, num_warps=1),
         "add norm": compile_kernel(add_norm_kernel, short(add_norm_kernel), {"WIDTH": 576, "PADDED": 1024}, capability),
         "gate": compile_kernel(gate_kernel, short(gate_kernel), {"BLOCK": 1024}, capability),

@@ -30,21 +30,34 @@ class ReferenceAttention(AttentionBackend):
             rows = slice(starts[index], starts[index + 1])
             table = metadata.block_tables[index]
             keys, values = (side.flatten(0, 1)[:length] for side in self.cache.read(inputs.layer, table))
-            output[rows] = _attend(query[rows], keys, values, inputs.scale, inputs.sliding_window).to(query.dtype)
+            output[rows] = attend(query[rows], keys, values, inputs).to(query.dtype)
         return output
 
 
-def _attend(query: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None) -> Tensor:
-    """Attend in one sequence: query [q, Hq, D] over keys and values [n, Hkv, D] to [q, Hq, D] float32."""
+def attend(query: Tensor, keys: Tensor, values: Tensor, inputs: AttentionInputs) -> Tensor:
+    """Compute one sequence's attention in float32, as `inputs` describes except for its tensors of the step's rows.
+
+    Args:
+        query: [q, query heads, head size], of the sequence's last q positions.
+        keys, values: [n, key-value heads, head size], of all its positions.
+        inputs: the scale, sliding window, soft cap and sinks of the layer.
+
+    Returns:
+        [q, query heads, head size] float32.
+    """
     group = query.shape[1] // keys.shape[1]
     keys = keys.float().repeat_interleave(group, dim=1)
     values = values.float().repeat_interleave(group, dim=1)
-    scores = torch.einsum("qhd,nhd->hqn", query.float(), keys) * scale
+    scores = torch.einsum("qhd,nhd->hqn", query.float(), keys) * inputs.scale
+    if inputs.softcap is not None:
+        scores = inputs.softcap * torch.tanh(scores / inputs.softcap)
     count, length = query.shape[0], keys.shape[0]
     seen = torch.arange(length, device=query.device)
     own = torch.arange(length - count, length, device=query.device)[:, None]
     hidden = seen > own
-    if window is not None:
-        hidden |= seen <= own - window
-    weights = scores.masked_fill(hidden, float("-inf")).softmax(dim=-1)
-    return torch.einsum("hqn,nhd->qhd", weights, values)
+    if inputs.sliding_window is not None:
+        hidden |= seen <= own - inputs.sliding_window
+    scores = scores.masked_fill(hidden, float("-inf"))
+    if inputs.sinks is not None:
+        scores = torch.cat([scores, inputs.sinks[:, None, None].expand(-1, count, 1)], dim=-1)
+    return torch.einsum("hqn,nhd->qhd", scores.softmax(dim=-1)[..., :length], values)

@@ -1,5 +1,7 @@
 """Computes paged attention with PyTorch's `scaled_dot_product_attention` on any device: gathers blocks and pads.
 
+That function has neither soft caps nor sinks: layers with them are computed by matrix products and a softmax.
+
 Sequences of a step are grouped by the power of two above their query length, so that padding at most doubles the
 queries and decodes are never padded to a long prompt chunk. The grouping is computed once per step, not per layer.
 """
@@ -97,10 +99,30 @@ class SdpaAttention(AttentionBackend):
         shared = heads // keys.shape[1]
         folded = query.view(count, queries, -1, shared, size).permute(0, 2, 3, 1, 4).flatten(2, 3)
         mask = group.mask(inputs.sliding_window, shared, keys.shape[2])
-        attended = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, scale=inputs.scale)
+        if inputs.softcap is None and inputs.sinks is None:
+            attended = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, scale=inputs.scale)
+        else:
+            attended = _softmax(_capped_scores(folded, keys, inputs), mask, inputs.sinks).to(values.dtype) @ values
         return (
             attended.view(count, -1, shared, queries, size).permute(0, 3, 1, 2, 4).reshape(count, queries, heads, size)
         )
+
+
+def _capped_scores(queries: Tensor, keys: Tensor, inputs: AttentionInputs) -> Tensor:
+    """Return float32 scores of [s, Hkv, shared * q, D] queries over [s, Hkv, n, D] keys: [s, Hkv, shared * q, n]."""
+    scores = (queries @ keys.transpose(2, 3)).float() * inputs.scale
+    return scores if inputs.softcap is None else inputs.softcap * torch.tanh(scores / inputs.softcap)
+
+
+def _softmax(scores: Tensor, mask: Tensor, sinks: Tensor | None) -> Tensor:
+    """Return the weights of [s, Hkv, shared * q, n] scores where `mask` is true; each head's sink takes a part."""
+    scores = scores.masked_fill(~mask, float("-inf"))
+    if sinks is None:
+        return scores.softmax(dim=-1)
+    count, kv_heads, rows, length = scores.shape
+    shared = len(sinks) // kv_heads
+    of_rows = sinks.view(1, kv_heads, shared, 1).expand(count, -1, -1, rows // shared).reshape(count, kv_heads, rows, 1)
+    return torch.cat([scores, of_rows], dim=-1).softmax(dim=-1)[..., :length]
 
 
 def _plan(metadata: AttentionMetadata, block_size: int) -> list[_Group]:

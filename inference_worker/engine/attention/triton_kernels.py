@@ -14,6 +14,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+LOG2_E = tl.constexpr(1.4426950408889634)
+
 
 @triton.jit
 def store_kernel(
@@ -71,6 +73,7 @@ def attention_kernel(
     tables_ptr,
     starts_ptr,
     lengths_ptr,
+    sinks_ptr,
     sequences,
     scale,
     query_row,
@@ -81,6 +84,8 @@ def attention_kernel(
     PADDED_SIZE: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
     WINDOW: tl.constexpr,
+    SOFTCAP: tl.constexpr,
+    SINKS: tl.constexpr,
     SINGLE: tl.constexpr,
     SPLITS: tl.constexpr,
     ROWS: tl.constexpr,
@@ -97,9 +102,11 @@ def attention_kernel(
         query_ptr: [T, Hq, HEAD_SIZE], rows `query_row` apart.
         keys_ptr, values_ptr: a layer's cache, [slots, Hkv, HEAD_SIZE], slots `slot_row` apart.
         tables_ptr, starts_ptr, lengths_ptr, sequences: as in `AttentionMetadata`; table rows `table_row` apart.
+        sinks_ptr: [Hq] float32, if SINKS: as in `AttentionInputs`. The first split has them.
         scale: factor on the scores, times log2(e).
         GROUP: query heads to a key-value head.
         WINDOW: positions that a query attends to, 0: all.
+        SOFTCAP: as in `AttentionInputs`, 0: scores are not capped.
         SINGLE: whether every sequence has one query.
         ROWS, TILE: queries times heads, and positions, of one matrix product.
         PRODUCT: the number format of matrix products.
@@ -148,6 +155,9 @@ def attention_kernel(
 
     maximum = tl.full([ROWS], float("-inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
+    if SINKS:
+        maximum = tl.where(split == 0, tl.load(sinks_ptr + head) * LOG2_E, maximum)
+        total = tl.where(split == 0, 1.0, total)
     mixed = tl.zeros([ROWS, PADDED_SIZE], tl.float32)
     for at in range(low, high, TILE):
         positions = at + tl.arange(0, TILE)
@@ -161,6 +171,9 @@ def attention_kernel(
             PRODUCT
         )
         scores = tl.dot(query, key, input_precision="ieee") * scale
+        if SOFTCAP > 0:  # the hyperbolic tangent of x is 1 - 2 / (e^2x + 1)
+            cap = SOFTCAP * LOG2_E
+            scores = cap - 2 * cap / (tl.exp2(scores * (2 / SOFTCAP)) + 1)
         seen = inside[None, :] & (positions[None, :] <= own[:, None])
         if WINDOW > 0:
             seen = seen & (positions[None, :] > own[:, None] - WINDOW)

@@ -132,6 +132,8 @@ def paged_attention(
     step_attention: StepAttention,
     scaling: float | None = None,
     sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Compute one layer's attention by the step's backend; `transformers` calls this function in every attention layer.
@@ -142,7 +144,8 @@ def paged_attention(
         attention_mask: must be None.
         step_attention: passed through from `TransformersModel.forward`.
         scaling: factor on the scores; None: 1 / sqrt(head size).
-        sliding_window: as in `AttentionInputs`.
+        sliding_window, softcap: as in `AttentionInputs`.
+        s_aux: [heads], the layer's sinks.
         options: further arguments that the architecture passes to its attention.
 
     Returns:
@@ -155,12 +158,13 @@ def paged_attention(
     layer: int = module.layer_idx  # type: ignore[assignment]
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     query, key, value = (states[0].transpose(0, 1) for states in (query, key, value))
-    out = step_attention(AttentionInputs(layer, query, key, value, scale, sliding_window))
+    sinks = None if s_aux is None else s_aux.float().contiguous()
+    out = step_attention(AttentionInputs(layer, query, key, value, scale, sliding_window, softcap, sinks))
     return out[None], None
 
 
 def _reject_unsupported(attention_mask: Tensor | None, options: dict[str, Any]) -> None:
-    wanted = [name for name in ("softcap", "s_aux", "position_bias", "head_mask") if options.get(name) is not None]
+    wanted = [name for name in ("position_bias", "head_mask") if options.get(name) is not None]
     if attention_mask is not None:
         wanted.append("a mask of its own")
     if options.get("is_causal") is False:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from transformers import PreTrainedModel
 
+from inference_worker.engine.attention.reference import attend
 from inference_worker.engine.attention_backend import (
     AttentionBackend,
     AttentionInputs,
@@ -109,14 +109,4 @@ class _Recorder(AttentionBackend):
             raise UnsupportedModel("its layers share keys and values")
         self.layers[inputs.layer] = AttentionSizes(query.shape[1], key.shape[1], key.shape[2])
         parts = zip(*(torch.split(states, list(LENGTHS)) for states in (query, key, value)), strict=True)
-        return torch.cat([_dense(q, k, v, inputs.scale, inputs.sliding_window) for q, k, v in parts])
-
-
-def _dense(query: Tensor, key: Tensor, value: Tensor, scale: float, sliding_window: int | None) -> Tensor:
-    length = query.shape[0]
-    distance = torch.arange(length)[:, None] - torch.arange(length)
-    seen = (distance >= 0) & (distance < (sliding_window or length))
-    query, key, value = (states.transpose(0, 1) for states in (query, key, value))
-    seen = seen.to(query.device)
-    mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen, scale=scale, enable_gqa=True)
-    return mixed.transpose(0, 1)
+        return torch.cat([attend(q, k, v, inputs) for q, k, v in parts]).to(query.dtype)

@@ -154,11 +154,26 @@ class StepStruct(ctypes.Structure):
         )
 
 
+class WeightingStruct(ctypes.Structure):
+    """The ctypes mirror of `Weighting` in `src/attention.h`: how a layer's scores become weights."""
+
+    _fields_ = (("window", _int64), ("softcap", _float), ("sinks", _pointer))
+
+    @classmethod
+    def of(cls, inputs: AttentionInputs) -> WeightingStruct:
+        """Create the kernels' structure of a layer's window, soft cap and sinks.
+
+        The sinks must be contiguous; the caller must keep them alive.
+        """
+        sinks = None if inputs.sinks is None else inputs.sinks.data_ptr()
+        return cls(inputs.sliding_window or 0, inputs.softcap or 0.0, sinks)
+
+
 _PARAMETERS = {
     "create": (_int32, _pointer),
     "linear": (_pointer, _pointer, _pointer, _int64, _pointer),
     "gather": (_pointer, _pointer, _pointer, _int64, _pointer),
-    "attention": (*[_pointer] * 9, _float, _int64, _pointer),
+    "attention": (*[_pointer] * 9, _float, *[_pointer] * 2),
     "decode": (*[_pointer] * 6, _int64, _int32, _pointer),
 }
 """Parameter types of the functions in `src/api.cpp` that return an error message or null."""
@@ -212,7 +227,7 @@ class Kernels:
     ) -> Tensor:
         """Compute one layer's attention for the T tokens of a step: [T, query heads, head size] float32.
 
-        First writes the layer's new keys and values to `cache`. `inputs` must be float32; `bits`: of
+        First writes the layer's new keys and values to `cache`. `inputs` must be float32 and contiguous; `bits`: of
         the numbers in prefill attention, as for `CacheStruct.of`.
         """
         query, key = inputs.query, inputs.key
@@ -227,7 +242,7 @@ class Kernels:
             byref(StepStruct.of(metadata)),
             *(tensor.data_ptr() for tensor in (query, key, inputs.value)),
             inputs.scale,
-            inputs.sliding_window or 0,
+            byref(WeightingStruct.of(inputs)),
             out.data_ptr(),
         )
         return out

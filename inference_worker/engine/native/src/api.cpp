@@ -43,9 +43,9 @@ const char* headrace_gather(Kernels* kernels, const Linear* weight, const int64_
 
 const char* headrace_attention(Kernels* kernels, const Heads* heads, const Cache* cache, void* keys, void* values,
                                const Step* step, const float* query, const float* key, const float* value, float scale,
-                               int64_t window, float* out) {
+                               const Weighting* weighting, float* out) {
     return guarded(
-        [&] { kernels->attention(*heads, *cache, keys, values, *step, query, key, value, scale, window, out); });
+        [&] { kernels->attention(*heads, *cache, keys, values, *step, query, key, value, scale, *weighting, out); });
 }
 
 const char* headrace_decode(Kernels* kernels, const Model* model, const Step* step, const float* cos, const float* sin,

@@ -25,6 +25,13 @@ struct Heads {
     int64_t group() const { return query / kv; }
 };
 
+// How a layer's scores become weights: as in `AttentionInputs` of `attention_backend.py`.
+struct Weighting {
+    int64_t window = 0;            // positions that a query attends to, 0: all
+    float softcap = 0.0f;          // 0: scores are not capped
+    const float* sinks = nullptr;  // [query heads], null: no sinks
+};
+
 // A step's metadata: `AttentionMetadata` of `attention_backend.py`.
 struct Step {
     int64_t rows, sequences, table_width;

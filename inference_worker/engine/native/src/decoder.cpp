@@ -253,8 +253,8 @@ void Kernels::gather(const Linear& weight, const int64_t* outputs, int64_t count
 // step, query heads, head size], rows `stride` and `out_stride` floats apart.
 template <class Vector>
 void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
-                     const PagedSide<Vector>& keys, const PagedSide<Vector>& values, int64_t bits, int64_t window,
-                     float* out, int64_t out_stride, int rank) {
+                     const PagedSide<Vector>& keys, const PagedSide<Vector>& values, int64_t bits,
+                     const Weighting& weighting, float* out, int64_t out_stride, int rank) {
     float* scratch = static_cast<float*>(scratch_[rank].start());
     const int64_t count = tasks.size();
     team_.share(count, [&](int64_t index) {
@@ -262,13 +262,13 @@ void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, 
         if (!task.tiled) {
             const int64_t next = index + team_.size();
             const AttentionTask* following = next < count && !tasks[next].tiled ? &tasks[next] : nullptr;
-            RowAttention<Vector>(step, keys, values, window)
+            RowAttention<Vector>(step, keys, values, weighting)
                 .attend(task, following, query, stride, out, out_stride, scratch);
         } else {
             const int64_t queries_after = step.query_start[task.sequence + 1] - task.first;
             const auto attend = [&](auto attention) {
                 attention.attend(task, query, stride, keys, values, step.block_tables + task.sequence * step.table_width,
-                                 step.lengths[task.sequence] - queries_after, window, out, out_stride);
+                                 step.lengths[task.sequence] - queries_after, weighting, out, out_stride);
             };
             const bool rounds = !std::is_same_v<Vector, FloatVector<Float32>>;
             if (rounds && bits == 8) {
@@ -283,8 +283,8 @@ void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, 
 }
 
 void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void* values, const Step& step,
-                        const float* query, const float* key, const float* value, float scale, int64_t window,
-                        float* out) {
+                        const float* query, const float* key, const float* value, float scale,
+                        const Weighting& weighting, float* out) {
     const int64_t width = heads.query * heads.size, kv_width = heads.kv * heads.size;
     const auto tasks = attention_tasks(step, heads, team_.size());
     space_.fit(step.rows * width * sizeof(float) + 64);
@@ -300,7 +300,7 @@ void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void
                 key_side.store(step.slots[row], key + row * kv_width);
                 value_side.store(step.slots[row], value + row * kv_width);
             });
-            attend<Vector>(step, tasks, scaled, width, key_side, value_side, cache.bits, window, out, width, rank);
+            attend<Vector>(step, tasks, scaled, width, key_side, value_side, cache.bits, weighting, out, width, rank);
         });
     });
 }
@@ -351,8 +351,8 @@ void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& s
             position(model, layer, keys, values, step.slots[row], cos + row * turns, sin + row * turns,
                      use.qkv + row * qkv_width);
         });
-        attend<Vector>(step, states.tasks, use.qkv, qkv_width, keys, values, model.cache.bits, layer.window, use.mixed,
-                       heads.query * heads.size, rank);
+        attend<Vector>(step, states.tasks, use.qkv, qkv_width, keys, values, model.cache.bits,
+                       {.window = layer.window}, use.mixed, heads.query * heads.size, rank);
     });
     if (states.spans.empty()) return;
     prepare(layer.output, use.rows(use.mixed), states.spans);

@@ -104,7 +104,8 @@ class Kernels {
     // Writes the step's keys and values to one layer's cache, then attends: query and out are [rows, query heads, head
     // size].
     void attention(const Heads& heads, const Cache& cache, void* keys, void* values, const Step& step,
-                   const float* query, const float* key, const float* value, float scale, int64_t window, float* out);
+                   const float* query, const float* key, const float* value, float scale,
+                   const Weighting& weighting, float* out);
 
     // Computes all layers and the final norm. `x` is [rows, hidden]: embeddings in, final states out. cos, sin: [rows,
     // head size / 2]. Returns between two layers if `wakeup_fd` (a file descriptor; -1: none; -2: always) is readable. Returns the
@@ -122,8 +123,8 @@ class Kernels {
                       const float* cos, const float* sin, const Buffers& use, float* x, int rank);
     template <class Vector>
     void attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
-                const PagedSide<Vector>& keys, const PagedSide<Vector>& values, int64_t bits, int64_t window, float* out,
-                int64_t out_stride, int rank);
+                const PagedSide<Vector>& keys, const PagedSide<Vector>& values, int64_t bits,
+                const Weighting& weighting, float* out, int64_t out_stride, int rank);
     template <class Put>
     void multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Destination& destination, const Put& put);
     template <class Use>

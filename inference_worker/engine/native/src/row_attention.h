@@ -52,10 +52,17 @@ class Scales {
     alignas(64) float scales_[Vector::kScaled ? kTokens : 1];
 };
 
+// Caps the scores of a tile's `count` tokens softly.
+inline void cap_scores(float softcap, int64_t count, float* scores) {
+    const SoftCap cap(softcap);
+    for (int64_t i = 0; i < kTokens; i += kWidth) store(scores + i, cap(load(scores + i)));
+    std::fill(scores + count, scores + kTokens, kMasked);
+}
+
 // Computes a tile for `G` query heads: `out` is [G, head size], `offset` that of their key within a token's keys.
 template <class Products, class Vector, int G>
 void attend_tile(const typename Products::Word* queries, const Tile<Vector>& tile, int64_t offset, int64_t size,
-                 Softmax* softmax, float* out, Prefetch<Vector>& ahead) {
+                 float softcap, Softmax* softmax, float* out, Prefetch<Vector>& ahead) {
     alignas(64) float scores[G][kTokens];
     float factors[G];
     const Scales<Vector> key_scales(tile.keys, tile.count, offset, size);
@@ -64,6 +71,7 @@ void attend_tile(const typename Products::Word* queries, const Tile<Vector>& til
     for (int g = 0; g < G; ++g) {
         std::fill(scores[g] + tile.count, scores[g] + kTokens, kMasked);
         key_scales.apply(scores[g]);
+        if (softcap > 0) cap_scores(softcap, tile.count, scores[g]);
         factors[g] = softmax[g].to_weights(scores[g]);
         value_scales.apply(scores[g]);
     }
@@ -73,11 +81,11 @@ void attend_tile(const typename Products::Word* queries, const Tile<Vector>& til
 // Computes all query heads of a key-value head, up to G at a time.
 template <class Products, class Vector, int G = kSharedHeads>
 void attend_group(int64_t group, const typename Products::Word* queries, const Tile<Vector>& tile, int64_t offset,
-                  int64_t size, Softmax* softmax, float* out, Prefetch<Vector>& ahead) {
+                  int64_t size, float softcap, Softmax* softmax, float* out, Prefetch<Vector>& ahead) {
     for (; group >= G; group -= G, queries += G * Products::words(size), out += G * size, softmax += G)
-        attend_tile<Products, Vector, G>(queries, tile, offset, size, softmax, out, ahead);
+        attend_tile<Products, Vector, G>(queries, tile, offset, size, softcap, softmax, out, ahead);
     if constexpr (G > 1)
-        attend_group<Products, Vector, G - 1>(group, queries, tile, offset, size, softmax, out, ahead);
+        attend_group<Products, Vector, G - 1>(group, queries, tile, offset, size, softcap, softmax, out, ahead);
 }
 
 // Attention of query rows over one layer's cache.
@@ -87,8 +95,9 @@ class RowAttention {
     using Word = typename Products::Word;
 
   public:
-    RowAttention(const Step& step, const PagedSide<Vector>& keys, const PagedSide<Vector>& values, int64_t window)
-        : step_(step), keys_(keys), values_(values), heads_(keys.heads), window_(window) {}
+    RowAttention(const Step& step, const PagedSide<Vector>& keys, const PagedSide<Vector>& values,
+                 const Weighting& weighting)
+        : step_(step), keys_(keys), values_(values), heads_(keys.heads), weighting_(weighting), window_(weighting.window) {}
 
     static int64_t scratch_floats(const Heads& heads) {
         return heads.query * (sizeof(Softmax) / sizeof(float) + Products::words(heads.size));
@@ -114,6 +123,10 @@ class RowAttention {
         Word* buffer = reinterpret_cast<Word*>(softmax + heads * group);
         const Word* queries = Products::prepare(query, heads * group, size, buffer);
         std::fill_n(softmax, heads * group, Softmax{});
+        if (weighting_.sinks) {
+            const float* sinks = weighting_.sinks + task.first_head * group;
+            for (int64_t head = 0; head < heads * group; ++head) softmax[head] = {sinks[head], 1.0f};
+        }
         std::fill_n(out, heads * group * size, 0.0f);
         Tile<Vector> tiles[2];
         int current = 0;
@@ -130,7 +143,7 @@ class RowAttention {
             Prefetch<Vector> ahead(next, heads * length, (tile.count + 3) / 4 * 2 * heads);
             for (int64_t head = 0; head < heads; ++head)
                 attend_group<Products>(group, queries + head * group * Products::words(size), tile, head * length, size,
-                                       softmax + head * group, out + head * group * size, ahead);
+                                       weighting_.softcap, softmax + head * group, out + head * group * size, ahead);
         }
         for (int64_t head = 0; head < heads * group; ++head)
             for (int64_t d = 0; d < size; ++d) out[head * size + d] /= softmax[head].total;
@@ -149,6 +162,7 @@ class RowAttention {
     const PagedSide<Vector>& keys_;
     const PagedSide<Vector>& values_;
     const Heads& heads_;
+    const Weighting& weighting_;
     const int64_t window_;
 };
 

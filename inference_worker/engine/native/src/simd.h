@@ -45,6 +45,14 @@ inline Floats fast_exp2(Floats x) {
 // x / (1 + e^-x)
 inline Floats silu(Floats x) { return x / (broadcast(1.0f) + exp(-x)); }
 
+// `limit` times the hyperbolic tangent of x / limit.
+struct SoftCap {
+    Floats limit, factor;
+
+    explicit SoftCap(float limit) : limit(broadcast(limit)), factor(broadcast(2.0f / limit)) {}
+    Floats operator()(Floats x) const { return limit - (limit + limit) / (exp(x * factor) + broadcast(1.0f)); }
+};
+
 // The largest magnitude of `count` numbers, a multiple of the vector width.
 inline float peak(const float* x, int64_t count) {
     Floats highest = abs(load(x));

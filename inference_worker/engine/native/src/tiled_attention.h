@@ -49,13 +49,15 @@ class TiledAttention {
     // `query` and `out` are the step's rows, [query heads, head size] each, rows `stride` and `out_stride` floats
     // apart; `position` is that of the task's first query.
     void attend(const AttentionTask& task, const float* query, int64_t stride, const PagedSide<Vector>& keys,
-                const PagedSide<Vector>& values, const int64_t* table, int64_t position, int64_t window, float* out,
-                int64_t out_stride) {
+                const PagedSide<Vector>& values, const int64_t* table, int64_t position, const Weighting& weighting,
+                float* out, int64_t out_stride) {
+        const int64_t window = weighting.window;
         const int64_t queries = task.last - task.first, rows = queries * group_;
         const int64_t panels = (rows + kPanel - 1) / kPanel, heads_before = task.first_head * group_ * size_;
         query += task.first * stride + heads_before;
         out += task.first * out_stride + heads_before;
         start(query, stride, rows, panels, position);
+        if (weighting.sinks) start_at_sinks(weighting.sinks + task.first_head * group_, panels * kPanel);
         const int64_t first_tile = first_seen(position, window) / kTokens * kTokens;  // for any chunk the same tiles
         for (int64_t tile = first_tile; tile < position + queries; tile += kTokens) {
             const int64_t count = std::min(kTokens, position + queries - tile);
@@ -66,7 +68,12 @@ class TiledAttention {
                 const int64_t row = panel * kPanel, last_own = position + (row + kPanel - 1) / group_;
                 const int64_t seen = std::min(count, last_own + 1 - tile);  // positions visible to any row of the panel
                 if (seen <= 0) continue;
-                score(row, seen);
+                if (weighting.softcap > 0) {
+                    const SoftCap cap(weighting.softcap * Numbers::kPerNat);
+                    score(row, seen, [&](Floats product, Floats scale, Floats lift) { return cap(product * scale) + lift; });
+                } else {
+                    score(row, seen, [](Floats product, Floats scale, Floats lift) { return fmadd(product, scale, lift); });
+                }
                 Gains gains[2];
                 for (int half = 0; half < 2; ++half) {
                     if (hides) hide(row + half * kWidth, half, tile, seen, window);
@@ -112,6 +119,12 @@ class TiledAttention {
         std::fill_n(out_, panels * kPanel * size_, 0.0f);
         std::fill_n(peak_, panels * kPanel, kMasked);
         std::fill_n(total_, panels * kPanel, 0.0f);
+    }
+
+    // Begins each row's softmax with its head's sink, whose weight is the largest one that a tile has.
+    void start_at_sinks(const float* sinks, int64_t rows) {
+        for (int64_t row = 0; row < rows; ++row) peak_[row] = sinks[row % group_] * Numbers::kPerNat;
+        std::fill_n(total_, rows, std::exp2(Numbers::kLogLargestWeight));
     }
 
     // Converts a cached vector to float32.
@@ -214,8 +227,10 @@ class TiledAttention {
         if constexpr (R > 1) multiply<R - 1>(words, panel, add, emit, row);
     }
 
-    // Computes a tile's scores for a panel of rows, [token][row], plus the logarithm of each token's value scale.
-    void score(int64_t row, int64_t count) {
+    // Computes a tile's scores for a panel of rows, [token][row]. `finish` turns a product, its scale and the logarithm
+    // of the token's value scale into a score, which includes that logarithm.
+    template <class Finish>
+    void score(int64_t row, int64_t count, const Finish& finish) {
         const Words keys{keys_, words_, 1, count, words_};
         Floats scales[2], offsets[2];
         for (int half = 0; half < 2; ++half) {
@@ -227,7 +242,7 @@ class TiledAttention {
             const Floats scale = broadcast(key_scale_[token]), lift = broadcast(value_log_scale_[token]);
             for (int half = 0; half < 2; ++half) {
                 const Floats product = fmsub(products.half[half], scales[half], offsets[half]);
-                store(scores_ + token * kPanel + half * kWidth, fmadd(product, scale, lift));
+                store(scores_ + token * kPanel + half * kWidth, finish(product, scale, lift));
             }
         });
         for (int64_t token = count; token % kTokensInWord; ++token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -79,6 +80,27 @@ def test_reference_window_sees_itself_and_those_just_before() -> None:
     assert output.flatten().tolist() == pytest.approx([0, 0.5, 1, 2, 3, 4])
 
 
+def test_a_sink_is_a_position_without_a_value() -> None:
+    """Of scores of 0 and a sink of log 3, the sink gets the weight of three positions."""
+    query, key = torch.zeros(3, 2, 1), torch.zeros(3, 1, 1)
+    value = torch.tensor([8.0, 12.0, 16.0])[:, None, None]
+    sinks = torch.tensor([3.0, 1.0]).log()
+    backend = ReferenceAttention(make_cache(4, 1, 1, 2, seed=1))
+    output = backend.forward(AttentionInputs(0, query, key, value, 1.0, sinks=sinks), make_metadata([(0, 3)], 4, 2, 2))
+    assert output[:, 0].flatten().tolist() == pytest.approx([2, 4, 6])
+    assert output[:, 1].flatten().tolist() == pytest.approx([4, 20 / 3, 9])
+
+
+def test_a_soft_cap_bounds_scores_after_their_scale() -> None:
+    query, key = torch.tensor([0.0, 6.0])[:, None, None], torch.tensor([0.0, 1.0])[:, None, None]
+    value = torch.tensor([0.0, 1.0])[:, None, None]
+    backend = ReferenceAttention(make_cache(4, 1, 1, 2, seed=1))
+    inputs = AttentionInputs(0, query, key, value, 0.5, softcap=2.0)
+    output = backend.forward(inputs, make_metadata([(0, 2)], 4, 2, seed=2))
+    weight = math.exp(2 * math.tanh(3 / 2))
+    assert output.flatten().tolist() == pytest.approx([0, weight / (1 + weight)])
+
+
 spans = st.tuples(
     st.integers(0, 40) | st.just(0),
     st.just(1) | st.integers(1, 20),
@@ -95,6 +117,8 @@ spans = st.tuples(
     window=st.none() | st.integers(1, 30),
     dtype=st.sampled_from([torch.float32, torch.int8]),
     prompt_length=st.none() | st.integers(0, 60),
+    softcap=st.none() | st.sampled_from([0.5, 5.0]),
+    with_sinks=st.booleans(),
     seed=st.integers(0, 100),
 )
 def test_backends_equal_the_reference(
@@ -106,6 +130,8 @@ def test_backends_equal_the_reference(
     window: int | None,
     dtype: torch.dtype,
     prompt_length: int | None,
+    softcap: float | None,
+    with_sinks: bool,
     seed: int,
 ) -> None:
     blocks = sum(-(-(before + count) // block_size) for before, count in spans) + 1
@@ -116,7 +142,8 @@ def test_backends_equal_the_reference(
         torch.randn(total, count, head_size, generator=generator) for count in (heads[0], heads[1], heads[1])
     )
     caches = [make_cache(block_size, heads[1], head_size, blocks, seed, dtype) for _ in range(2)]
-    inputs = AttentionInputs(0, query, key, value, 0.4, window)
+    sinks = torch.randn(heads[0], generator=generator) * 3 if with_sinks else None
+    inputs = AttentionInputs(0, query, key, value, 0.4, window, softcap, sinks)
     expected, output = (
         select_backend(backend, CPU)(cache).forward(inputs, metadata)
         for backend, cache in zip(("reference", name), caches, strict=True)

@@ -59,6 +59,8 @@ def both(
     block_size: int = 16,
     dtype: torch.dtype = torch.float32,
     window: int | None = None,
+    softcap: float | None = None,
+    with_sinks: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output of the kernels and of the reference; their caches must agree too."""
     blocks = sum(-(-(before + count) // block_size) for before, count in spans) + 1
@@ -68,7 +70,8 @@ def both(
     # Parts of one projection: rows lie apart, as they do in the models.
     query, key, value = states.to(dtype).split([heads[0], heads[1], heads[1]], dim=1)
     caches = [filled_cache(heads[1], head_size, blocks, block_size, dtype) for _ in range(2)]
-    inputs = AttentionInputs(0, query, key, value, 0.2, window)
+    sinks = torch.randn(heads[0], generator=generator) * 3 if with_sinks else None
+    inputs = AttentionInputs(0, query, key, value, 0.2, window, softcap, sinks)
     output, expected = (
         backend(cache).forward(inputs, metadata)
         for backend, cache in zip((TritonAttention, ReferenceAttention), caches, strict=True)
@@ -89,6 +92,9 @@ def both(
         {"heads": (20, 1), "head_size": 16, "block_size": 5},
         {"window": 20},
         {"window": 1, "heads": (4, 1)},
+        {"softcap": 1.5},
+        {"with_sinks": True},
+        {"with_sinks": True, "softcap": 1.5, "window": 20, "heads": (4, 1)},
     ],
     ids=str,
 )

@@ -24,6 +24,8 @@ CASES: dict[str, dict[str, Any]] = {
     "olmo2": {},
     "gemma": {"head_dim": 16},
     "gemma3_text": {"head_dim": 16, "sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"] * 2},
+    "gemma2": {"head_dim": 16, "sliding_window": 6, "query_pre_attn_scalar": 1, "attn_logit_softcapping": 2.0},
+    "gpt_oss": {"head_dim": 16, "sliding_window": 6, "num_local_experts": 4, "num_experts_per_tok": 2},
     "phi3": {},
     "starcoder2": {"sliding_window": 5},
     "cohere": {"logit_scale": 0.25},
@@ -48,7 +50,6 @@ def test_logits_equal_those_of_transformers(model_type: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("model_type", "changes"),
     [
-        ("gemma2", {"head_dim": 16}),  # caps its attention scores
         ("mamba", {"state_size": 4}),  # no attention
         ("bloom", {"n_head": 4, "n_layer": 4}),  # position biases instead of positions
         ("lfm2", {"full_attn_idxs": [1, 3]}),  # convolutions between attention layers

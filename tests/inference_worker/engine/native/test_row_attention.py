@@ -21,13 +21,19 @@ def kernels(instructions: str) -> Kernels:
 
 
 def found_and_expected(
-    kernels: Kernels, rows: tuple[Tensor, Tensor, Tensor], lengths: list[int], *, window: int | None = None
+    kernels: Kernels,
+    rows: tuple[Tensor, Tensor, Tensor],
+    lengths: list[int],
+    *,
+    window: int | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """A decode step of several sequences with the given context lengths."""
     metadata = make_metadata([(length, 1) for length in lengths], 16, BLOCKS, seed=1)
     _, kv_heads, size = rows[1].shape
     caches = [make_cache(16, kv_heads, size, BLOCKS, seed=3, dtype=torch.int8) for _ in range(2)]
-    inputs = AttentionInputs(0, *rows, size**-0.5, window)
+    inputs = AttentionInputs(0, *rows, size**-0.5, window, softcap, sinks)
     return kernels.attention(caches[1], inputs, metadata), ReferenceAttention(caches[0]).forward(inputs, metadata)
 
 
@@ -46,6 +52,15 @@ def test_a_window_masks_earlier_positions(kernels: Kernels, window: int) -> None
     generator = torch.Generator().manual_seed(window)
     query, key, value = (torch.randn(3, heads, 64, generator=generator) for heads in (6, 2, 2))
     found, expected = found_and_expected(kernels, (query, key, value), [3, 130, 180], window=window)
+    assert (found - expected).norm() / expected.norm() < 1e-4
+
+
+@pytest.mark.parametrize("softcap", [None, 2.0])
+@pytest.mark.parametrize("sinks", [None, torch.tensor([-3.0, 0.0, 2.0, 9.0, -20.0, 1.0])])
+def test_soft_caps_and_sinks(kernels: Kernels, softcap: float | None, sinks: Tensor | None) -> None:
+    generator = torch.Generator().manual_seed(9)
+    query, key, value = (torch.randn(3, heads, 64, generator=generator) for heads in (6, 2, 2))
+    found, expected = found_and_expected(kernels, (3 * query, key, value), [0, 63, 180], softcap=softcap, sinks=sinks)
     assert (found - expected).norm() / expected.norm() < 1e-4
 
 
