@@ -31,7 +31,7 @@ _NORMS_AFTER = {
     "post_ffw_norm": "post_feedforward_layernorm",
 }
 _LLAMA = _ATTENTION | _MLP | _NORMS_BEFORE
-_GEMMA3 = _ATTENTION | _MLP | _NORMS_AFTER | {"attn_norm": "input_layernorm", "ffn_norm": "pre_feedforward_layernorm"}
+_GEMMA = _ATTENTION | _MLP | _NORMS_AFTER | {"attn_norm": "input_layernorm", "ffn_norm": "pre_feedforward_layernorm"}
 _PHI3 = {
     "attn_qkv": "self_attn.qkv_proj",
     "attn_output": "self_attn.o_proj",
@@ -44,6 +44,16 @@ _EXPERTS = {
     "ffn_up_exps": "mlp.experts.gate_up_proj",
     "ffn_down_exps": "mlp.experts.down_proj",
 }
+_GPT_OSS = (
+    _ATTENTION
+    | {name: module for name, module in _EXPERTS.items() if name != "ffn_gate_inp"}
+    | {
+        "attn_norm": "input_layernorm",
+        "post_attention_norm": "post_attention_layernorm",
+        "attn_sinks": "self_attn.sinks",
+        "ffn_gate_inp": "mlp.router",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -55,12 +65,15 @@ class Architecture:
         names: names of the modules of a layer by the names of their tensors in a block.
         permuted: whether the rows of queries and keys are stored in the order of interleaved rotation.
         shifted_norms: whether weights of norms are stored plus one.
+        interleaved_experts: whether the model has its experts' matrices transposed, with biases, and each gate beside
+            its up; the file has one matrix of gates and one of ups.
     """
 
     model_type: str
     names: Mapping[str, str]
     permuted: bool = False
     shifted_norms: bool = False
+    interleaved_experts: bool = False
 
     def hugging_face_name(self, name: str) -> str:
         """Return the name in `transformers` of the tensor stored as `name`, which is `name` itself if it has none.
@@ -70,7 +83,9 @@ class Architecture:
         if match := _BLOCK.fullmatch(name):
             block, part, kind = match.groups()
             path = f"model.layers.{block}.{self.names.get(part, part)}"
-            return path if ".experts." in path else f"{path}.{kind}"
+            if ".experts." in path:
+                return path if kind == "weight" else f"{path}_bias"
+            return path if path.endswith(".sinks") else f"{path}.{kind}"
         stem, _, kind = name.rpartition(".")
         return f"{_TOP[stem]}.{kind}" if stem in _TOP else name
 
@@ -82,7 +97,9 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         "qwen3": Architecture("qwen3", _LLAMA),
         "smollm3": Architecture("smollm3", _LLAMA, permuted=True),
         "gemma": Architecture("gemma", _LLAMA, shifted_norms=True),
-        "gemma3": Architecture("gemma3_text", _GEMMA3, shifted_norms=True),
+        "gemma2": Architecture("gemma2", _GEMMA, shifted_norms=True),
+        "gemma3": Architecture("gemma3_text", _GEMMA, shifted_norms=True),
+        "gpt-oss": Architecture("gpt_oss", _GPT_OSS, interleaved_experts=True),
         "granite": Architecture("granite", _LLAMA, permuted=True),
         "olmo2": Architecture("olmo2", _ATTENTION | _MLP | _NORMS_AFTER),
         "phi3": Architecture("phi3", _PHI3),
@@ -91,12 +108,6 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
 )
 """The GGUF architectures that are read. Mistral's models are stored as `llama`."""
 
-_LACKING = {
-    "gemma2": "its attention caps scores softly (softcap), which the engine's attention does not",
-    "gpt-oss": "its attention has sinks (s_aux), which the engine's attention does not have",
-}
-"""What is missing for architectures that people have and that are not served."""
-
 
 def architecture_of(name: str, metadata: Mapping[str, Any]) -> Architecture:
     """Return how the GGUF architecture `name` is read.
@@ -104,11 +115,9 @@ def architecture_of(name: str, metadata: Mapping[str, Any]) -> Architecture:
     Raises:
         UnsupportedModel: it is not read; the message says what is missing.
     """
-    if reason := _LACKING.get(name):
-        raise UnsupportedModel(f"GGUF architecture {name!r} is not served: {reason}")
     if name not in ARCHITECTURES:
         raise UnsupportedModel(f"GGUF architecture {name!r}: we read {', '.join(sorted(ARCHITECTURES))}")
     found = ARCHITECTURES[name]
     if metadata.get(f"{name}.expert_count") and "ffn_gate_exps" not in found.names:
-        raise UnsupportedModel(f"GGUF architecture {name!r} with experts: we read them of qwen3moe only")
+        raise UnsupportedModel(f"GGUF architecture {name!r} with experts: we read them of gpt-oss and qwen3moe only")
     return found

@@ -156,6 +156,55 @@ def _rope(keys: Keys, head_size: int) -> Fields:
     return rope
 
 
+def _gemma2(content: FileContent, common: Fields) -> Fields:
+    """Every other layer has a sliding window; scores and logits are capped."""
+    keys, layers = content.keys, common["num_hidden_layers"]
+    # The 27B model, which llama.cpp recognises by its layers, scales scores by the hidden size per head.
+    wide = layers == 46
+    return {
+        "sliding_window": keys.count("attention.sliding_window", 4096),
+        "layer_types": _alternating(layers),
+        "query_pre_attn_scalar": common["hidden_size"] // common["num_attention_heads"] if wide else common["head_dim"],
+        "attn_logit_softcapping": _cap(keys, "attn_logit_softcapping", 50.0),
+        "final_logit_softcapping": _cap(keys, "final_logit_softcapping", 30.0),
+    }
+
+
+def _alternating(layers: int) -> list[str]:
+    return ["full_attention" if i % 2 else "sliding_attention" for i in range(layers)]
+
+
+def _cap(keys: Keys, name: str, default: float) -> float:
+    cap = keys.number(name, default)
+    if cap <= 0:
+        raise BadWeights(f"the soft cap {name} is {cap}")
+    return cap
+
+
+def _gpt_oss(content: FileContent, common: Fields) -> Fields:
+    """Every other layer has a sliding window. Its YaRN neither rounds its bounds nor has them in the file."""
+    keys, rope = content.keys, dict(common["rope_parameters"])
+    if rope["rope_type"] == "yarn":
+        rope |= {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}
+    experts, used = _experts(keys)
+    return {
+        "rope_parameters": rope,
+        "sliding_window": keys.count("attention.sliding_window"),
+        "layer_types": _alternating(common["num_hidden_layers"]),
+        "intermediate_size": keys.count("expert_feed_forward_length", common["intermediate_size"]),
+        "num_local_experts": experts,
+        "num_experts_per_tok": used,
+    }
+
+
+def _experts(keys: Keys) -> tuple[int, int]:
+    """Return how many experts a layer has, and how many of them compute each token."""
+    experts, used = keys.count("expert_count"), keys.count("expert_used_count")
+    if used > experts:
+        raise BadWeights(f"{used} experts of {experts} are used")
+    return experts, used
+
+
 def _gemma3(content: FileContent, common: Fields) -> Fields:
     """Five layers with a sliding window and a rotation of their own, then one with full attention."""
     keys = content.keys
@@ -205,9 +254,7 @@ def _phi3(content: FileContent, common: Fields) -> Fields:
 def _qwen3_moe(content: FileContent, _common: Fields) -> Fields:
     """The weights of the chosen experts add up to one, as in all released models; the file does not say it."""
     keys = content.keys
-    experts, used = keys.count("expert_count"), keys.count("expert_used_count")
-    if used > experts:
-        raise BadWeights(f"{used} experts of {experts} are used")
+    experts, used = _experts(keys)
     return {
         "num_experts": experts,
         "num_experts_per_tok": used,
@@ -217,6 +264,13 @@ def _qwen3_moe(content: FileContent, _common: Fields) -> Fields:
 
 
 _FIELDS: Mapping[str, Callable[[FileContent, Fields], Fields]] = MappingProxyType(
-    {"gemma3_text": _gemma3, "granite": _granite, "phi3": _phi3, "qwen3_moe": _qwen3_moe}
+    {
+        "gemma2": _gemma2,
+        "gemma3_text": _gemma3,
+        "gpt_oss": _gpt_oss,
+        "granite": _granite,
+        "phi3": _phi3,
+        "qwen3_moe": _qwen3_moe,
+    }
 )
 """Functions that return the fields that a model type has beside, or in place of, those that all have."""

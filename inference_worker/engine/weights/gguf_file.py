@@ -77,11 +77,13 @@ class GGUFFile:
 
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Return each tensor's shape by its Hugging Face name, from the headers without loading any data."""
-        return {name: _joined_shape([info.shape for info in infos]) for name, infos in self._infos.items()}
+        return {name: self._shape(name, [info.shape for info in infos]) for name, infos in self._infos.items()}
 
     def read(self, name: str) -> Tensor:
         """Return the tensor with this Hugging Face name, on the CPU, dequantised to float32."""
         infos = self._infos[name]
+        if self._interleaved(name):
+            return _interleaved([self._read(info) for info in infos])
         tensor = torch.cat([self._read(info) for info in infos], dim=-2) if infos[1:] else self._read(infos[0])
         if self._architecture.shifted_norms and name.endswith("norm.weight"):
             tensor -= 1
@@ -106,6 +108,16 @@ class GGUFFile:
         values = gguf_blocks.unpack(self._raw(info), info.ggml_type, info.shape[0])
         heads = self._permuted_heads.get(_module(name))
         return type(values)(*(_unpermute(column, heads) for column in vars(values).values())) if heads else values
+
+    def _interleaved(self, name: str) -> bool:
+        return self._architecture.interleaved_experts and ".experts." in name
+
+    def _shape(self, name: str, stored: list[tuple[int, ...]]) -> tuple[int, ...]:
+        if not self._interleaved(name):
+            return _joined_shape(stored)
+        if len(set(stored)) > 1:
+            raise BadWeights(f"{name} is stored in parts of different shapes: {stored}")
+        return tuple(_interleaved([torch.empty(shape, device="meta") for shape in stored]).shape)
 
     @cached_property
     def _permuted_heads(self) -> dict[str, int]:
@@ -158,6 +170,19 @@ def _joined_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     if any((*shape[:-2], *shape[-1:]) != (*first[:-2], *first[-1:]) or len(shape) < 2 for shape in shapes):
         raise BadWeights(f"gates and ups of experts have shapes that don't fit: {shapes}")
     return (*first[:-2], sum(shape[-2] for shape in shapes), first[-1])
+
+
+def _interleaved(parts: list[Tensor]) -> Tensor:
+    """Return experts' matrices transposed, or their biases; of gates and ups, each gate is beside its up.
+
+    Args:
+        parts: [experts, outputs, inputs] or, of biases, [experts, outputs]; all of one shape.
+
+    Returns:
+        [experts, inputs, outputs of all parts] or [experts, outputs of all parts].
+    """
+    outputs_last = [part.transpose(1, 2) if part.ndim == 3 else part for part in parts]
+    return torch.stack(outputs_last, dim=-1).flatten(-2)
 
 
 def _bytes_of(info: TensorInfo) -> int:

@@ -69,6 +69,26 @@ def test_long_factors_of_phi3() -> None:
     assert config.sliding_window == 16
 
 
+def test_layers_of_gemma2() -> None:
+    config = model_config(content("gemma2"), "gemma2")
+    assert config.layer_types == ["sliding_attention", "full_attention"] * 2
+    assert (config.sliding_window, config.query_pre_attn_scalar) == (4096, 8)
+    assert (config.attn_logit_softcapping, config.final_logit_softcapping) == (50.0, 30.0)
+    wide = content("gemma2", block_count=46, attention__key_length=16)
+    assert model_config(wide, "gemma2").query_pre_attn_scalar == 8
+    with pytest.raises(BadWeights, match="attn_logit_softcapping is 0"):
+        model_config(content("gemma2", attn_logit_softcapping=0.0), "gemma2")
+
+
+def test_experts_of_gpt_oss() -> None:
+    experts = {"expert_count": 4, "expert_used_count": 2, "attention__sliding_window": 16}
+    config = model_config(content("gpt-oss", expert_feed_forward_length=64, **experts), "gpt_oss")
+    assert (config.num_local_experts, config.num_experts_per_tok, config.intermediate_size) == (4, 2, 64)
+    assert config.layer_types == ["sliding_attention", "full_attention"] * 2
+    with pytest.raises(BadWeights, match="5 experts of 4"):
+        model_config(content("gpt-oss", **experts | {"expert_used_count": 5}), "gpt_oss")
+
+
 def test_layers_of_gemma3() -> None:
     config = model_config(content("gemma3", attention__sliding_window=16, block_count=7), "gemma3_text")
     assert config.layer_types == ["sliding_attention"] * 5 + ["full_attention", "sliding_attention"]

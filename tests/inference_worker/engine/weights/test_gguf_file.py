@@ -194,11 +194,9 @@ def test_a_split_model_is_read_whole(tmp_path: Path) -> None:
     ("architecture", "error", "message"),
     [
         ("mamba", UnsupportedModel, "mamba"),
-        ("gemma2", UnsupportedModel, "softcap"),
-        ("gpt-oss", UnsupportedModel, "sinks"),
         ("llama", BadWeights, "lacks the key"),
     ],
-    ids=["an architecture that we do not read", "soft caps", "attention sinks", "metadata that is missing"],
+    ids=["an architecture that we do not read", "metadata that is missing"],
 )
 def test_errors_name_their_cause(architecture: str, error: type[Exception], message: str, tmp_path: Path) -> None:
     """The file's only metadata is its architecture."""
