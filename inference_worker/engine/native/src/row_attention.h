@@ -97,7 +97,7 @@ class RowAttention {
   public:
     RowAttention(const Step& step, const PagedSide<Vector>& keys, const PagedSide<Vector>& values,
                  const Weighting& weighting)
-        : step_(step), keys_(keys), values_(values), heads_(keys.heads), weighting_(weighting), window_(weighting.window) {}
+        : step_(step), keys_(keys), values_(values), heads_(keys.heads), weighting_(weighting) {}
 
     static int64_t scratch_floats(const Heads& heads) {
         return heads.query * (sizeof(Softmax) / sizeof(float) + Products::words(heads.size));
@@ -130,15 +130,16 @@ class RowAttention {
         std::fill_n(out, heads * group * size, 0.0f);
         Tile<Vector> tiles[2];
         int current = 0;
-        locate(tiles[current], task, row, first_seen(end - 1, window_));
-        for (int64_t start = first_seen(end - 1, window_); start < end; start += kTokens, current ^= 1) {
+        locate(tiles[current], task, row, first_seen(end - 1, weighting_.window));
+        for (int64_t start = first_seen(end - 1, weighting_.window); start < end; start += kTokens, current ^= 1) {
             const Tile<Vector>& tile = tiles[current];
             Tile<Vector>& next = tiles[current ^ 1];
             next.count = 0;
             if (start + kTokens < end) {
                 locate(next, task, row, start + kTokens);
             } else if (following) {
-                locate(next, *following, following->first, first_seen(position(*following, following->first), window_));
+                const int64_t first = position(*following, following->first);
+                locate(next, *following, following->first, first_seen(first, weighting_.window));
             }
             Prefetch<Vector> ahead(next, heads * length, (tile.count + 3) / 4 * 2 * heads);
             for (int64_t head = 0; head < heads; ++head)
@@ -163,7 +164,6 @@ class RowAttention {
     const PagedSide<Vector>& values_;
     const Heads& heads_;
     const Weighting& weighting_;
-    const int64_t window_;
 };
 
 }  // namespace headrace

@@ -70,9 +70,9 @@ class TiledAttention {
                 if (seen <= 0) continue;
                 if (weighting.softcap > 0) {
                     const SoftCap cap(weighting.softcap * Numbers::kPerNat);
-                    score(row, seen, [&](Floats product, Floats scale, Floats lift) { return cap(product * scale) + lift; });
+                    score(row, seen, [&](Floats x, Floats scale, Floats lift) { return cap(x * scale) + lift; });
                 } else {
-                    score(row, seen, [](Floats product, Floats scale, Floats lift) { return fmadd(product, scale, lift); });
+                    score(row, seen, [](Floats x, Floats scale, Floats lift) { return fmadd(x, scale, lift); });
                 }
                 Gains gains[2];
                 for (int half = 0; half < 2; ++half) {

@@ -81,7 +81,7 @@ def test_layers_of_gemma2() -> None:
 
 
 def test_experts_of_gpt_oss() -> None:
-    experts = {"expert_count": 4, "expert_used_count": 2, "attention__sliding_window": 16}
+    experts: dict[str, Any] = {"expert_count": 4, "expert_used_count": 2, "attention__sliding_window": 16}
     config = model_config(content("gpt-oss", expert_feed_forward_length=64, **experts), "gpt_oss")
     assert (config.num_local_experts, config.num_experts_per_tok, config.intermediate_size) == (4, 2, 64)
     assert config.layer_types == ["sliding_attention", "full_attention"] * 2
