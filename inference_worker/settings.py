@@ -172,9 +172,9 @@ class WorkerSettings(BaseSettings):
     )
     activation_bits: ActivationBits = Field(
         default="auto",
-        description="Bits of the activations multiplied with int4 weights (on AVX-512 also int8): 16, 8, or auto: 16"
-        " for the two quads of inputs with the largest magnitudes in each group of 32, 8 for the others; 16 gives"
-        " nearly always the answers of the float32 model, 8 is the fastest",
+        description="Bits of the activations multiplied with int4 weights (on AVX-512 and ARM also int8): 16, 8, or"
+        " auto: 16 for the two quads of inputs with the largest magnitudes in each group of 32, 8 for the others; 16"
+        " gives nearly always the answers of the float32 model, 8 is the fastest",
     )
     kv_cache_dtype: CacheDType = Field(
         default="auto",

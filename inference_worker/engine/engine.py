@@ -47,9 +47,9 @@ from inference_worker.settings import EngineSettings
 from inference_worker.structured.compilation_queue import CompilationQueue, ReadVocabulary, no_vocabulary
 from inference_worker.tokenizer.tokenizer_files import read_vocabulary
 
-_WIDE = StepCost(fixed=8, cheap_rows=16)
-STEP_COSTS = {"avx2": StepCost(fixed=6, cheap_rows=4), "avx512": _WIDE, "amx": _WIDE}
-"""Step costs of the compiled kernels by instruction set (ADR 0009)."""
+_NARROW, _WIDE = StepCost(fixed=6, cheap_rows=4), StepCost(fixed=8, cheap_rows=16)
+STEP_COSTS = {"avx2": _NARROW, "avx512": _WIDE, "amx": _WIDE, "neon": _NARROW, "i8mm": _NARROW}
+"""Step costs of the compiled kernels by instruction set (ADR 0009); not measured on ARM."""
 
 UNMEASURED_COST = StepCost(fixed=64, cheap_rows=32)
 """Step cost for a draft model where the kernels are not the compiled ones (ADR 0085)."""

@@ -1,4 +1,4 @@
-"""Set-up steps that compile the engine's CPU kernels, and install RabbitMQ, Chromium and Tesseract for the tests.
+"""Set-up steps that compile the engine's CPU kernels, and install programs for the tests, such as RabbitMQ.
 
 Must use the standard library only.
 """
@@ -22,7 +22,13 @@ from infra.install.step import (
     run,
 )
 
-_PROGRAMS = {"rabbitmq-server": "rabbitmq-server", "chromium": "chromium", "tesseract-ocr": "tesseract"}
+_PROGRAMS = {
+    "rabbitmq-server": "rabbitmq-server",
+    "chromium": "chromium",
+    "tesseract-ocr": "tesseract",
+    "g++-aarch64-linux-gnu": "aarch64-linux-gnu-g++",
+    "qemu-user": "qemu-aarch64",
+}
 """Programs by the Debian package that has them."""
 _LANGUAGE_DATA = Path("/usr/share/tesseract-ocr")
 
@@ -43,7 +49,7 @@ def kernels_step(_: Installation, log: Path) -> Step:
 
 
 def programs_for_tests_step(installation: Installation, log: Path) -> Step:
-    """Create the set-up step that installs the programs that tests use: RabbitMQ, Chromium and Tesseract."""
+    """Create the set-up step that installs the programs that tests use, if `make test` may install them."""
 
     def missing() -> list[str]:
         # Debian installs RabbitMQ's programs in a directory on root's PATH only.

@@ -19,8 +19,8 @@ The assistant has SciPy and SymPy; the gateway has NumPy, parsers of documents, 
 their search.
 """
 KERNELS = """
-from inference_worker.engine.native.build import INSTRUCTION_SETS, built_library
-print(*(built_library(name).name.split("-")[1] for name in INSTRUCTION_SETS))
+from inference_worker.engine.native.build import built_library, own_instruction_sets
+print(*(built_library(kind.name).name.split("-")[1] for kind in own_instruction_sets()))
 """
 
 

@@ -1,7 +1,7 @@
 """Compiles the engine's C++ CPU kernels for this machine's processor into the user's cache folder.
 
-`python -m inference_worker.engine.native.build` compiles ahead of time; with `--all`, for every instruction set and
-into the package, for container images: they have no compiler and run on other processors than the builder's.
+`python -m inference_worker.engine.native.build` compiles ahead of time; with `--all`, for every instruction set of the
+builder's architecture and into the package, for container images: they have no compiler and run on other processors.
 The sources need only a C++20 compiler, neither PyTorch's headers nor a build system. The file's name depends on the
 sources and the flags, in the cache folder on the compiler too.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -36,13 +37,15 @@ class InstructionSet:
     """A SIMD instruction set that the kernels can be compiled for (`src/simd.h`).
 
     Attributes:
-        name: name of the header that wraps it.
+        name: name of the instruction set.
+        machine: the architecture that has it, as named by `platform.machine` on Linux.
         needed: required processor features, as named by `torch.cpu`.
         flags: compiler flags.
         tiles: whether it has AMX's tiles, which a process must ask for (`amx.py`).
     """
 
     name: str
+    machine: str
     needed: tuple[str, ...]
     flags: tuple[str, ...]
     tiles: bool = False
@@ -52,20 +55,30 @@ class InstructionSet:
         return [name for name in self.needed if not torch.cpu.get_capabilities().get(name)]
 
 
-_AVX2 = InstructionSet("avx2", ("avx2", "fma3", "f16c"), ("-mavx2", "-mfma", "-mf16c"))
+_X86, _ARM = "x86_64", "aarch64"
+_AVX2 = InstructionSet("avx2", _X86, ("avx2", "fma3", "f16c"), ("-mavx2", "-mfma", "-mf16c"))
 _AVX512 = InstructionSet(
     "avx512",
+    _X86,
     (*_AVX2.needed, "avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"),
     (*_AVX2.flags, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
 )
 _AMX = InstructionSet(
     "amx",
+    _X86,
     (*_AVX512.needed, "amx_tile", "amx_int8"),
     (*_AVX512.flags, "-mamx-tile", "-mamx-int8"),
     tiles=True,
 )
-INSTRUCTION_SETS = {kind.name: kind for kind in (_AMX, _AVX512, _AVX2)}
-"""Instruction sets by name, the fastest first."""
+_NEON = InstructionSet("neon", _ARM, ("dot",), ("-march=armv8.2-a+dotprod",))
+_I8MM = InstructionSet("i8mm", _ARM, ("dot", "i8mm"), ("-march=armv8.2-a+dotprod+i8mm",))
+INSTRUCTION_SETS = {kind.name: kind for kind in (_AMX, _AVX512, _AVX2, _I8MM, _NEON)}
+"""Instruction sets by name; of each architecture, the fastest first."""
+
+
+def own_instruction_sets() -> list[InstructionSet]:
+    """Return the instruction sets of this machine's architecture, the fastest first; empty if it has no kernels."""
+    return [kind for kind in INSTRUCTION_SETS.values() if kind.machine == platform.machine()]
 
 
 def best_instructions() -> str:
@@ -76,10 +89,13 @@ def best_instructions() -> str:
     Raises:
         NativeUnavailable: the processor has none of them.
     """
-    for kind in INSTRUCTION_SETS.values():
+    kinds = own_instruction_sets()
+    for kind in kinds:
         if not kind.missing():
             return kind.name
-    raise NativeUnavailable(f"this processor lacks {', '.join(_AVX2.missing())}")
+    if not kinds:
+        raise NativeUnavailable(f"there are no kernels for {platform.machine()}")
+    raise NativeUnavailable(f"this processor lacks {', '.join(kinds[-1].missing())}")
 
 
 def built_library(instructions: str) -> Path:
@@ -101,7 +117,7 @@ def built_library(instructions: str) -> Path:
 
 
 def prebuild() -> list[Path]:
-    """Compile the CPU kernels into the package (`PREBUILT`) for every instruction set, also those of other processors.
+    """Compile the CPU kernels into the package (`PREBUILT`) for every instruction set of this machine's architecture.
 
     Container images are built so. Returns the paths of the libraries.
 
@@ -109,11 +125,12 @@ def prebuild() -> list[Path]:
         NativeUnavailable: there is no compiler, or it failed.
     """
     compiler = find_compiler()
-    targets = [_prebuilt(instructions) for instructions in INSTRUCTION_SETS]
+    names = [kind.name for kind in own_instruction_sets()]
+    targets = [_prebuilt(name) for name in names]
     with ThreadPoolExecutor(len(targets)) as threads:
         builds = [
-            threads.submit(_compile, compiler, _flags(instructions), target, _PREBUILD_TIMEOUT)
-            for instructions, target in zip(INSTRUCTION_SETS, targets, strict=True)
+            threads.submit(_compile, compiler, _flags(name), target, _PREBUILD_TIMEOUT)
+            for name, target in zip(names, targets, strict=True)
         ]
     for build in builds:
         build.result()

@@ -57,10 +57,10 @@ inline float largest(Floats x) {
     return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
 }
 
-// The sums of four vectors, in order.
-inline __m128 sums(Floats a, Floats b, Floats c, Floats d) {
+// Stores the sums of four vectors, in order.
+inline void store_sums(float* to, Floats a, Floats b, Floats c, Floats d) {
     const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
-    return _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1)));
 }
 
 // Transposes: number j of vector i swaps with number i of vector j. First within four vectors, per lane of 128 bits.

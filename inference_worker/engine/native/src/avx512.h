@@ -43,13 +43,13 @@ inline float sum(Floats x) { return _mm512_reduce_add_ps(x); }
 inline float first(Floats x) { return _mm512_cvtss_f32(x); }
 inline float largest(Floats x) { return _mm512_reduce_max_ps(x); }
 
-// The sums of four vectors, in order.
-inline __m128 sums(Floats a, Floats b, Floats c, Floats d) {
+// Stores the sums of four vectors, in order.
+inline void store_sums(float* to, Floats a, Floats b, Floats c, Floats d) {
     const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
     const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
     const __m512 lanes = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     const __m256 halved = _mm256_add_ps(_mm512_castps512_ps256(lanes), _mm512_extractf32x8_ps(lanes, 1));
-    return _mm_add_ps(_mm256_castps256_ps128(halved), _mm256_extractf128_ps(halved, 1));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(halved), _mm256_extractf128_ps(halved, 1)));
 }
 
 // Transposes: number j of vector i swaps with number i of vector j. First within four vectors, per lane of 128 bits.

@@ -31,7 +31,7 @@ enum class Format : int32_t {
 // Prefetches `bytes` into the L2 cache: data that is needed much later would evict data from the L1 cache that is in
 // use.
 inline void prefetch(const void* from, int64_t bytes) {
-    for (int64_t at = 0; at < bytes; at += 64) _mm_prefetch(static_cast<const char*>(from) + at, _MM_HINT_T1);
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(from) + at, 0, 2);
 }
 
 // Prefetches memory that is going to be written.

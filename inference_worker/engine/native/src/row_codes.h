@@ -102,34 +102,39 @@ struct Outliers {
     float highest, others;
 };
 
-// Returns the largest magnitudes of four quads, in order.
-inline __m128 quad_peaks(const float* x) {
-    const auto quad = [&](int i) { return _mm_andnot_ps(_mm_set1_ps(-0.0f), _mm_loadu_ps(x + 4 * i)); };
-    const auto halve = [](__m128 a, __m128 b) { return _mm_max_ps(_mm_shuffle_ps(a, b, 0x88), _mm_shuffle_ps(a, b, 0xdd)); };
+using Four = int32_t __attribute__((vector_size(16)));  // operators of GCC and clang, on any processor
+
+inline Four more(Four a, Four b) { return a > b ? a : b; }
+inline Four less(Four a, Four b) { return a < b ? a : b; }
+
+// Returns the largest magnitudes of four quads, in order, as integers, which have the order of their floats.
+inline Four quad_peaks(const float* x) {
+    const auto quad = [&](int i) {
+        Four bits;
+        std::memcpy(&bits, x + 4 * i, sizeof bits);
+        return bits & 0x7fffffff;
+    };
+    const auto halve = [](Four a, Four b) { return more(Four{a[0], a[2], b[0], b[2]}, Four{a[1], a[3], b[1], b[3]}); };
     return halve(halve(quad(0), quad(1)), halve(quad(2), quad(3)));
 }
 
-// Magnitudes are compared as integers, which have the same order, with the quad's index as their last bits. Lanes of
-// vectors are merged as sorted lists of at most three: the fourth and later can't be among the three largest.
+// Magnitudes are compared with the quad's index as their last bits. Lanes of vectors are merged as sorted lists of at
+// most three: the fourth and later can't be among the three largest.
 inline Outliers find_outliers(const float* x) {
-    const auto keys = [&](int first) {
-        const __m128i bits = _mm_castps_si128(quad_peaks(x + 4 * first));
-        return _mm_or_si128(_mm_andnot_si128(_mm_set1_epi32(7), bits), _mm_add_epi32(_mm_setr_epi32(0, 1, 2, 3), _mm_set1_epi32(first)));
-    };
-    const auto more = [](__m128i a, __m128i b) { return _mm_max_epi32(a, b); };
-    const auto less = [](__m128i a, __m128i b) { return _mm_min_epi32(a, b); };
-    const __m128i left = keys(0), right = keys(4);
-    const __m128i high = more(left, right), low = less(left, right);
-    const __m128i other_high = _mm_shuffle_epi32(high, 0x4e), other_low = _mm_shuffle_epi32(low, 0x4e);
-    const __m128i behind = less(high, other_high), lows = more(low, other_low);
-    const __m128i a1 = more(high, other_high), a2 = more(behind, lows), a3 = less(behind, lows);
-    const __m128i b1 = _mm_shuffle_epi32(a1, 0xb1), b2 = _mm_shuffle_epi32(a2, 0xb1), b3 = _mm_shuffle_epi32(a3, 0xb1);
-    const int32_t first = _mm_cvtsi128_si32(more(a1, b1));
-    const int32_t second = _mm_cvtsi128_si32(more(less(a1, b1), more(a2, b2)));
-    const __m128i third = more(more(less(a1, b2), less(a2, b1)), more(a3, b3));
+    const auto keys = [&](int first) { return (quad_peaks(x + 4 * first) & ~7) | (Four{0, 1, 2, 3} + first); };
+    const auto swap_halves = [](Four a) { return Four{a[2], a[3], a[0], a[1]}; };
+    const auto swap_pairs = [](Four a) { return Four{a[1], a[0], a[3], a[2]}; };
+    const Four left = keys(0), right = keys(4);
+    const Four high = more(left, right), low = less(left, right);
+    const Four other_high = swap_halves(high), other_low = swap_halves(low);
+    const Four behind = less(high, other_high), lows = more(low, other_low);
+    const Four a1 = more(high, other_high), a2 = more(behind, lows), a3 = less(behind, lows);
+    const Four b1 = swap_pairs(a1), b2 = swap_pairs(a2), b3 = swap_pairs(a3);
+    const int32_t first = more(a1, b1)[0], second = more(less(a1, b1), more(a2, b2))[0];
+    const int32_t third = more(more(less(a1, b2), less(a2, b1)), more(a3, b3))[0];
     Outliers found{{static_cast<uint8_t>(first & 7), static_cast<uint8_t>(second & 7)}, 0.0f, 0.0f};
     std::memcpy(&found.highest, &first, sizeof first);
-    found.others = _mm_cvtss_f32(_mm_castsi128_ps(third));
+    std::memcpy(&found.others, &third, sizeof third);
     return found;
 }
 

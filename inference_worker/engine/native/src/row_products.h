@@ -39,7 +39,7 @@ struct FloatProducts {
                 }
             }
             for (int g = 0; g < G; ++g)
-                _mm_store_ps(scores[g] + token, sums(products[g][0], products[g][1], products[g][2], products[g][3]));
+                store_sums(scores[g] + token, products[g][0], products[g][1], products[g][2], products[g][3]);
         }
     }
 
@@ -164,7 +164,7 @@ struct ByteProducts {
     static constexpr float kMinimum = 1e-30f;                  // lower bound of a peak: queries and weights may be zeros
 
     // Number of words of a query's high bytes; as many follow for the low bytes.
-    static int64_t plane(int64_t size) { return (size + kBytes - 1) / kBytes * kWidth; }
+    static int64_t plane(int64_t size) { return block_words(size); }
 
     static Floats joined(Ints high, Ints low, float scale) {
         return fmadd(to_floats(high), broadcast(256.0f), to_floats(low)) * broadcast(scale);

@@ -1,12 +1,15 @@
 // SIMD vectors of the compiled instruction set, and mathematical functions on them.
 #pragma once
 
-#if defined(__AVX512VNNI__)
+#if defined(__aarch64__)
+#include "neon.h"
+#elif defined(__AVX512VNNI__)
 #include "avx512.h"
 #else
 #include "avx2.h"
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -60,12 +63,21 @@ inline float peak(const float* x, int64_t count) {
     return largest(highest);
 }
 
-inline void transpose(Ints (&x)[kWidth]) { transpose(reinterpret_cast<Floats(&)[kWidth]>(x)); }
+inline __attribute__((always_inline)) void transpose(Ints (&x)[kWidth]) {
+    Floats same[kWidth];
+    for (int i = 0; i < kWidth; ++i) std::memcpy(&same[i], &x[i], sizeof same[i]);
+    transpose(same);
+    for (int i = 0; i < kWidth; ++i) std::memcpy(&x[i], &same[i], sizeof same[i]);
+}
 
 // Keeps an inner loop's sum in its register: if the compiler reorders or copies it, sums spill to the stack.
 template <class Vector>
 inline Vector in_place(Vector sum) {
+#if defined(__aarch64__)
+    asm("" : "+w"(sum));
+#else
     asm("" : "+v"(sum));
+#endif
     return sum;
 }
 
@@ -76,6 +88,11 @@ inline __attribute__((always_inline)) void unrolled(const Body& body) {
         (body(std::integral_constant<int, i>{}), ...);
     }(std::make_integer_sequence<int, N>{});
 }
+
+constexpr int64_t kByteBlock = std::max(32, 4 * kWidth);  // bytes that are packed or multiplied at a time
+
+// The words of `size` bytes in whole blocks.
+inline int64_t block_words(int64_t size) { return (size + kByteBlock - 1) / kByteBlock * kByteBlock / 4; }
 
 inline int32_t load_int32(const void* from) {
     int32_t value;

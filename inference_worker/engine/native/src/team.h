@@ -13,7 +13,8 @@
 #include <functional>
 #include <thread>
 #include <vector>
-#include <x86intrin.h>
+
+#include "processor.h"
 
 namespace headrace {
 
@@ -69,7 +70,7 @@ class Team {
   private:
     static constexpr int kSpins = 4000, kSpinsPerYield = 50;  // a spin is some 20 nanoseconds
     static constexpr int32_t kClosed = -1;
-    static constexpr uint64_t kTicksPerOffer = 200'000;  // some 0.1 milliseconds
+    static constexpr uint64_t kOffersPerSecond = 10'000;
 
     void serve(int rank) {
         for (uint32_t seen = 0;;) {
@@ -110,11 +111,11 @@ class Team {
 
     // Yields this core to other processes; after a long interruption, not again for as long.
     static void offer_core() {
-        const uint64_t now = __rdtsc();
+        const uint64_t now = ticks();
         if (now < next_offer) return;
         std::this_thread::yield();
-        const uint64_t after = __rdtsc();
-        next_offer = after + std::max(kTicksPerOffer, after - now);
+        const uint64_t after = ticks();
+        next_offer = after + std::max(ticks_per_second() / kOffersPerSecond, after - now);
     }
 
     // Waits, spinning at first, while `pending(value)`; threads that end the wait notify.
@@ -122,7 +123,7 @@ class Team {
     static void wait_while(const std::atomic<Number>& value, const Pending& pending) {
         for (int spin = 1; spin <= kSpins; ++spin) {
             if (!pending(value.load(std::memory_order_acquire))) return;
-            _mm_pause();
+            spin_pause();
             // The thread that it waits for may be scheduled on this very core.
             if (spin % kSpinsPerYield == 0) std::this_thread::yield();
         }

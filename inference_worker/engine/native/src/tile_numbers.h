@@ -111,7 +111,7 @@ struct ByteNumbers {
     using Sum = Ints;
     static constexpr int64_t kTokensInWord = 4;
 
-    static int64_t words(int64_t size) { return (size + 4 * kWidth - 1) / (4 * kWidth) * kWidth; }
+    static int64_t words(int64_t size) { return block_words(size); }
 
     static Sum add_score(Sum sum, Sum queries, Word key) { return add_byte_quads(sum, broadcast(key), queries); }
     static Sum add_value(Sum sum, Sum weights, Word value) { return add_byte_quads(sum, weights, broadcast(value)); }

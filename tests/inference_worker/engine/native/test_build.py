@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import stat
 from pathlib import Path
 
@@ -65,22 +66,27 @@ def test_each_instruction_set_has_its_own_file(tmp_path: Path, cache: Path, monk
     copy = 'all=$*; while [ "$1" != -o ]; do shift; done; echo "$all" > "$2"'
     monkeypatch.setenv("CXX", compiler(tmp_path, f'[ "$1" = --version ] && exit; {copy}'))
     commands = {name: build.built_library(name).read_text() for name in build.INSTRUCTION_SETS}
+    assert len(set(commands.values())) == len(commands)
     assert {name for name, command in commands.items() if "-mavx512vnni" in command} == {"avx512", "amx"}
     assert {name for name, command in commands.items() if "-mamx-int8" in command} == {"amx"}
-    assert all("-mavx2" in command for command in commands.values())
+    assert {name for name, command in commands.items() if "-mavx2" in command} == {"avx2", "avx512", "amx"}
+    assert {name for name, command in commands.items() if "+i8mm" in command} == {"i8mm"}
+    assert {name for name, command in commands.items() if "-march=armv8.2-a+dotprod" in command} == {"neon", "i8mm"}
 
 
-def test_an_image_ships_every_instruction_set_and_needs_no_compiler(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("machine", "names"), [("x86_64", ["amx", "avx512", "avx2"]), ("aarch64", ["i8mm", "neon"])])
+def test_an_image_ships_its_architectures_instruction_sets_and_needs_no_compiler(
+    machine: str, names: list[str], tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
     copy = 'while [ "$1" != -o ]; do shift; done; echo built > "$2"'
     monkeypatch.setattr(build, "PREBUILT", tmp_path / "prebuilt")
     monkeypatch.setenv("CXX", compiler(tmp_path, copy))
     shipped = build.prebuild()
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", os.devnull)
-    assert [build.built_library(name) for name in build.INSTRUCTION_SETS] == shipped
-    assert len({path.name for path in shipped}) == len(build.INSTRUCTION_SETS)
+    assert [build.built_library(name) for name in names] == shipped
+    assert len({path.name for path in shipped}) == len(names)
     assert not cache.exists()
 
 
@@ -93,33 +99,48 @@ def test_shipped_kernels_of_other_sources_are_not_used(tmp_path: Path, monkeypat
     monkeypatch.setenv("PATH", os.devnull)
     monkeypatch.setattr(build, "FLAGS", ("-O2",))
     with pytest.raises(NativeUnavailable, match="is not installed"):
-        build.built_library("avx2")
+        build.built_library(build.own_instruction_sets()[0].name)
 
 
 AVX2 = dict.fromkeys(("avx2", "fma3", "f16c"), True)
 AVX512 = AVX2 | dict.fromkeys(("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"), True)
 
 AMX = AVX512 | {"amx_tile": True, "amx_int8": True}
+NEON = {"neon": True, "dot": True}
 
 
 @pytest.mark.parametrize(
-    ("has", "best"),
+    ("machine", "has", "best"),
     [
-        (AMX, "amx"),
-        (AMX | {"amx_int8": False}, "avx512"),
-        (AVX512, "avx512"),
-        (AVX512 | {"avx512_vnni": False}, "avx2"),
-        (AVX2, "avx2"),
+        ("x86_64", AMX, "amx"),
+        ("x86_64", AMX | {"amx_int8": False}, "avx512"),
+        ("x86_64", AVX512, "avx512"),
+        ("x86_64", AVX512 | {"avx512_vnni": False}, "avx2"),
+        ("x86_64", AVX2, "avx2"),
+        ("aarch64", NEON | {"i8mm": True}, "i8mm"),
+        ("aarch64", NEON, "neon"),
     ],
 )
 def test_the_fastest_available_instruction_set_is_used(
-    monkeypatch: pytest.MonkeyPatch, has: dict[str, bool], best: str
+    monkeypatch: pytest.MonkeyPatch, machine: str, has: dict[str, bool], best: str
 ) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
     assert build.best_instructions() == best
 
 
-def test_an_unsupported_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": False, "fma3": True})
-    with pytest.raises(NativeUnavailable, match="lacks avx2, f16c"):
+@pytest.mark.parametrize(
+    ("machine", "has", "reason"),
+    [
+        ("x86_64", {"avx2": False, "fma3": True}, "lacks avx2, f16c"),
+        ("aarch64", {"neon": True, "dot": False, "i8mm": True}, "lacks dot"),
+        ("riscv64", AMX | NEON, "no kernels for riscv64"),
+    ],
+)
+def test_an_unsupported_processor(
+    monkeypatch: pytest.MonkeyPatch, machine: str, has: dict[str, bool], reason: str
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
+    with pytest.raises(NativeUnavailable, match=reason):
         build.best_instructions()
