@@ -59,8 +59,18 @@ def on_device(metadata: AttentionMetadata) -> AttentionMetadata:
 @pytest.mark.parametrize("spans", SPANS)
 @pytest.mark.parametrize("dtype", ALLOWED, ids=str)
 @pytest.mark.parametrize(("heads", "head_size"), [((9, 3), 64), ((32, 8), 64), ((32, 8), 128), ((4, 1), 256)], ids=str)
-@pytest.mark.parametrize("window", [None, 100])
-def test_attention(spans: str, dtype: torch.dtype, heads: tuple[int, int], head_size: int, window: int | None) -> None:
+@pytest.mark.parametrize(
+    ("window", "softcap", "with_sinks"), [(None, None, False), (100, None, False), (100, 5.0, True)]
+)
+def test_attention(
+    spans: str,
+    dtype: torch.dtype,
+    heads: tuple[int, int],
+    head_size: int,
+    window: int | None,
+    softcap: float | None,
+    with_sinks: bool,
+) -> None:
     where = SPANS[spans]
     blocks = sum(-(-(before + count) // 16) for before, count in where)
     metadata = on_device(make_metadata(where, 16, blocks, seed=1))
@@ -72,7 +82,8 @@ def test_attention(spans: str, dtype: torch.dtype, heads: tuple[int, int], head_
         other[0].copy_(side[0])
     states = torch.randn(sum(count for _, count in where), heads[0] + 2 * heads[1], head_size, device=CUDA).to(dtype)
     query, key, value = states.split([heads[0], heads[1], heads[1]], dim=1)
-    inputs = AttentionInputs(0, query, key, value, head_size**-0.5, window)
+    sinks = 3 * torch.randn(heads[0], device=CUDA) if with_sinks else None
+    inputs = AttentionInputs(0, query, key, value, head_size**-0.5, window, softcap, sinks)
     output, expected = (
         backend(cache).forward(inputs, metadata)
         for backend, cache in zip((TritonAttention, ReferenceAttention), caches, strict=True)

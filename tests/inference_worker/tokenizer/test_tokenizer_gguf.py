@@ -1,12 +1,14 @@
-"""SentencePiece vocabularies of GGUF files give the token ids of llama.cpp; damaged ones are refused."""
+"""Vocabularies of GGUF files give the words and token ids of llama.cpp; damaged ones are refused."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -76,6 +78,14 @@ def test_control_tokens_of_a_template_are_kept_apart_from_text() -> None:
     tokenizer = Tokenizer(tokenizer_definition(vocabulary(add_space_prefix=False)))
     assert tokenizer.encode_rendered("<s><|user|>the", "") == [1, 3, FIRST_PIECE + PIECES.index("the")]
     assert 3 not in tokenizer.encode("<|user|>")
+
+
+def test_words_of_the_pre_tokenizer_of_gpt_oss() -> None:
+    """A capital begins a word, contractions stay with theirs, and slashes with the line's end."""
+    definition = tokenizer_definition(vocabulary(model="gpt2", pre="gpt-4o", scores=[]))
+    split = tokenizers.Tokenizer.from_str(json.dumps(definition)).pre_tokenizer
+    words = [word for word, _ in split.pre_tokenize_str("HelloWorld it's 12345 http://a/\nB")]
+    assert words == ["Hello", "World", "Ġit's", "Ġ", "123", "45", "Ġhttp", "://", "a", "/Ċ", "B"]
 
 
 @pytest.mark.parametrize(
