@@ -52,12 +52,21 @@ def quantize(
         Path | None,
         typer.Option(help="Text to measure quality on; by default one of ours.", show_default=False),
     ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            help="Text like that of later prompts: int4 is rounded for its inputs. By default one of ours.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write a quantised copy of a model in the format of compressed-tensors, and report the loss of quality."""
     from inference_worker.engine.quantising.quantising import REPORT, quantise, source_of  # noqa: PLC0415
     from inference_worker.errors import ModelError  # noqa: PLC0415
 
     logging.configure("quantize", level="error")
+    if calibration is not None and to is not To.INT4:
+        raise StartupError("--calibration is for --to int4: int8 and fp8 are rounded without a text")
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     try:
         source = source_of(model)
@@ -70,7 +79,8 @@ def quantize(
                 source,
                 to.value,
                 folder,
-                text=None if text is None else text.read_text(encoding="utf-8"),
+                text=_text(text),
+                calibration=_text(calibration),
                 progress=lambda done, total: progress.update(task, completed=done, total=total),
                 stage=lambda stage: progress.reset(task, description=_STAGES[stage], total=None),
             )
@@ -81,6 +91,10 @@ def quantize(
     _print(report)
     console.print(f"report: {folder / REPORT}", soft_wrap=True)
     console.print(f"headrace serve --model {folder}", soft_wrap=True)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else path.read_text(encoding="utf-8")
 
 
 def _print(report: QualityReport) -> None:

@@ -9,14 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from transformers import PreTrainedConfig
+from transformers import AutoModelForCausalLM, PreTrainedConfig
+from transformers.utils import logging as transformers_logging
 
 from inference_worker.engine.models.transformers_backend import described_model
 from inference_worker.engine.native.packing import GROUP
-from inference_worker.engine.quantising.schemes import SCHEMES, SchemeName
+from inference_worker.engine.quantising.calibration import calibrate
+from inference_worker.engine.quantising.error_feedback import InputMoments
+from inference_worker.engine.quantising.schemes import SCHEMES, Scheme, SchemeName
 from inference_worker.engine.weights.compressed_tensors import CompressedTensorsFormat
+from inference_worker.engine.weights.pretrained import from_pretrained
 from inference_worker.engine.weights.weights import INDEX, SafetensorsFolder, check
 from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.model_files.model_source import file_inside, read_json_object
@@ -40,17 +45,24 @@ class MatrixError:
 
 
 def write_quantised(
-    folder: Path, config: PreTrainedConfig, to: SchemeName, out: Path, progress: Progress
+    folder: Path, config: PreTrainedConfig, to: SchemeName, out: Path, *, progress: Progress, calibration: list[int]
 ) -> list[MatrixError]:
-    """Write the model in `folder` to the new folder `out` with its linear layers quantised; return their errors.
+    """Write the model in `folder` to the empty folder `out` with its linear layers quantised; return their errors.
 
     Embedding and output head stay as they are, and so do layers whose inputs are no multiple of 32.
+
+    Args:
+        folder, config: the model and its configuration.
+        to: the scheme of its linear layers.
+        out: the folder that is filled.
+        progress: called after each matrix.
+        calibration: token ids of the text that schemes with calibration compute the inputs of matrices with.
 
     Raises:
         UnsupportedModel: the tensors of the model are not those of its linear layers (experts).
         BadWeights: a file is damaged or missing.
     """
-    scheme, source = SCHEMES[to], SafetensorsFolder(folder)
+    source = SafetensorsFolder(folder)
     shapes = source.shapes()
     described = described_model(config)
     try:
@@ -60,39 +72,30 @@ def write_quantised(
     linear = [f"{name}.weight" for name, module in described.named_modules() if isinstance(module, nn.Linear)]
     matrices = {name for name in linear if name != "lm_head.weight" and shapes[name][1] % GROUP == 0}
     ignored = sorted(name.removesuffix(".weight") for name in {*linear, "lm_head.weight"} - matrices)
-    quantization = scheme.config(ignored)
-    total, done = sum(shapes[name][0] * shapes[name][1] for name in matrices), 0
-    errors: list[MatrixError] = []
-    with _new_folder(out) as partial:
-        writer = _ShardWriter(partial)
-        progress(0, total)
-        for name in sorted(shapes):
-            weight = source.read(name)
-            if name not in matrices:
-                writer.add({name: weight})
-                continue
-            parts = scheme.round(weight)
-            writer.add({f"{name.removesuffix('weight')}{part}": tensor for part, tensor in parts.items()})
-            errors.append(_error(name, weight.float(), CompressedTensorsFormat(quantization).read(parts).dequantise()))
-            done += weight.numel()
-            progress(done, total)
-        writer.close()
-        for path in sorted(folder.iterdir()):
-            if path.suffix in _COPIED and path.is_file() and path.name not in ("config.json", INDEX):
-                shutil.copyfile(file_inside(folder, path.name), partial / path.name)
-        described_json = {**(read_json_object(folder / "config.json") or {}), "quantization_config": quantization}
-        (partial / "config.json").write_text(json.dumps(described_json, indent=2) + "\n")
-    return errors
-
-
-def _error(name: str, weight: Tensor, rounded: Tensor) -> MatrixError:
-    square = weight.square().mean().item()
-    return MatrixError(name, weight.numel(), (rounded - weight).square().mean().item(), square)
+    quantization = SCHEMES[to].config(ignored)
+    total = sum(shapes[name][0] * shapes[name][1] for name in matrices)
+    rounding = _Rounding(SCHEMES[to], source, _ShardWriter(out), total=total, progress=progress)
+    progress(0, total)
+    if SCHEMES[to].calibrated:
+        transformers_logging.disable_progress_bar()
+        model = from_pretrained(AutoModelForCausalLM, folder, config, _dtype(config), attn_implementation="eager")
+        calibrate(model, matrices, calibration, rounding.add)
+    for name in sorted(matrices - rounding.errors.keys()):
+        rounding.add(name)
+    for name in sorted(shapes.keys() - matrices):
+        rounding.writer.add({name: source.read(name)})
+    rounding.writer.close()
+    for path in sorted(folder.iterdir()):
+        if path.suffix in _COPIED and path.is_file() and path.name not in ("config.json", INDEX):
+            shutil.copyfile(file_inside(folder, path.name), out / path.name)
+    described_json = {**(read_json_object(folder / "config.json") or {}), "quantization_config": quantization}
+    (out / "config.json").write_text(json.dumps(described_json, indent=2) + "\n")
+    return [rounding.errors[name] for name in sorted(matrices)]
 
 
 @contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
-    """Make a folder that gets its name `out` at the end, and is removed if writing fails."""
+def new_folder(out: Path) -> Iterator[Path]:
+    """Make a folder that gets its name `out` at the end of the context, and is removed if an exception leaves it."""
     partial = out.with_name(f".{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -101,6 +104,38 @@ def _new_folder(out: Path) -> Iterator[Path]:
         partial.rename(out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _dtype(config: PreTrainedConfig) -> torch.dtype:
+    """Return the number format in which the model waits for its calibration: that of its files."""
+    return config.dtype if isinstance(config.dtype, torch.dtype) else torch.float32
+
+
+class _Rounding:
+    """Rounds matrices, writes them, and keeps their errors."""
+
+    def __init__(
+        self, scheme: Scheme, source: SafetensorsFolder, writer: _ShardWriter, *, total: int, progress: Progress
+    ) -> None:
+        self._scheme, self._source, self.writer = scheme, source, writer
+        self._layout = CompressedTensorsFormat(scheme.config([]))
+        self._total, self._progress = total, progress
+        self.errors: dict[str, MatrixError] = {}
+
+    def add(self, name: str, moments: InputMoments | None = None) -> Tensor:
+        """Round and write the matrix `name`, whose inputs have these moments; return the weights that it stands for."""
+        weight = self._source.read(name)
+        parts = self._scheme.round(weight, moments)
+        self.writer.add({f"{name.removesuffix('weight')}{part}": tensor for part, tensor in parts.items()})
+        rounded = self._layout.read(parts).dequantise()
+        self.errors[name] = _error(name, weight.float(), rounded)
+        self._progress(sum(error.weights for error in self.errors.values()), self._total)
+        return rounded
+
+
+def _error(name: str, weight: Tensor, rounded: Tensor) -> MatrixError:
+    square = weight.square().mean().item()
+    return MatrixError(name, weight.numel(), (rounded - weight).square().mean().item(), square)
 
 
 class _ShardWriter:

@@ -13,7 +13,8 @@ import torch
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.layers.rotary import max_context_length
 from inference_worker.engine.loading.model_loader import read_config
-from inference_worker.engine.quantising.folder_writer import MatrixError, Progress, write_quantised
+from inference_worker.engine.quantising.calibration import CALIBRATION
+from inference_worker.engine.quantising.folder_writer import MatrixError, Progress, new_folder, write_quantised
 from inference_worker.engine.quantising.schemes import SchemeName
 from inference_worker.engine.quantising.teacher_forcing import PASSAGE, WINDOWS, Prediction, predict, windows
 from inference_worker.errors import UnsupportedModel
@@ -87,6 +88,7 @@ def quantise(
     out: Path,
     *,
     text: str | None,
+    calibration: str | None,
     progress: Progress,
     stage: Callable[[Stage], None],
 ) -> QualityReport:
@@ -94,6 +96,7 @@ def quantise(
 
     Args:
         text: text on which quality is measured; None: one of the project's, 1,550 words.
+        calibration: text whose inputs int4 matrices are rounded for; None: one of the project's. The others need none.
         progress: called while weights are quantised.
         stage: called when a stage begins.
 
@@ -108,24 +111,28 @@ def quantise(
     if length < 2:
         raise UnsupportedModel(f"the text has {len(ids)} tokens: too few to measure quality")
     texts = windows(ids, length)
+    calibration_ids = tokenizer.encode(CALIBRATION.read_text(encoding="utf-8") if calibration is None else calibration)
+    if not calibration_ids:
+        raise UnsupportedModel("the text for calibration is empty")
     stage("original")
     before = _prediction(folder, texts, "none")
-    stage("quantise")
-    errors = write_quantised(folder, config, to, out, progress)
-    stage("quantised")
-    after = _prediction(out, texts, "auto")
-    report = QualityReport(
-        model=source.served_name,
-        to=to,
-        tokens=before.losses.size,
-        perplexity=before.perplexity,
-        quantised_perplexity=after.perplexity,
-        same_best_token=after.agreement(before),
-        bytes=_weight_bytes(folder),
-        quantised_bytes=_weight_bytes(out),
-        matrices=errors,
-    )
-    (out / REPORT).write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+    with new_folder(out) as partial:
+        stage("quantise")
+        errors = write_quantised(folder, config, to, partial, progress=progress, calibration=calibration_ids)
+        stage("quantised")
+        after = _prediction(partial, texts, "auto")
+        report = QualityReport(
+            model=source.served_name,
+            to=to,
+            tokens=before.losses.size,
+            perplexity=before.perplexity,
+            quantised_perplexity=after.perplexity,
+            same_best_token=after.agreement(before),
+            bytes=_weight_bytes(folder),
+            quantised_bytes=_weight_bytes(partial),
+            matrices=errors,
+        )
+        (partial / REPORT).write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     return report
 
 

@@ -1,7 +1,7 @@
 """Rounds a matrix to int4, int8 or FP8 as a compressed-tensors checkpoint stores it (`weights/compressed_tensors.py`).
 
-Codes are the nearest to the weights; no text is needed for it. Of int4, the range of a group of 32 inputs is the one
-of several that leaves the least squared error.
+Codes of int8 and FP8 are the nearest to the weights. Those of int4 are chosen for the inputs that the matrix has with
+some text (`error_feedback.py`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from inference_worker.engine.native.packing import GROUP
+from inference_worker.engine.quantising.error_feedback import InputMoments, round_matrix
 
 SchemeName = Literal["int4", "int8", "fp8"]
 
-_INT4_RANGES = (1.0, 0.97, 0.94, 0.91, 0.88, 0.85, 0.8)
-"""Parts of a group's range that are tried; weights beyond are clipped."""
-_AT_ONCE = 1 << 22
-"""Weights whose ranges are chosen at once: bounds the temporary memory."""
 _FP8_LARGEST = torch.finfo(torch.float8_e4m3fn).max
 
 
@@ -33,13 +30,16 @@ class Scheme:
     Attributes:
         layout: the field `format`.
         weights, activations: how a group of modules has weights, and input activations in engines that quantise them.
-        round: returns the tensors of a module for its matrix of [out, in], with a multiple of 32 inputs.
+        calibrated: whether rounding uses the moments of a matrix's inputs.
+        round: returns the tensors of a module for its matrix of [out, in], with a multiple of 32 inputs, and the
+            moments of its inputs; None: unknown.
     """
 
     layout: str
     weights: Mapping[str, Any]
     activations: Mapping[str, Any] | None
-    round: Callable[[Tensor], dict[str, Tensor]]
+    calibrated: bool
+    round: Callable[[Tensor, InputMoments | None], dict[str, Tensor]]
 
     def config(self, ignore: list[str]) -> dict[str, Any]:
         """Return the `quantization_config` of a model all of whose linear layers have this scheme, but for `ignore`."""
@@ -59,36 +59,19 @@ class Scheme:
         }
 
 
-def _int4(weight: Tensor) -> dict[str, Tensor]:
+def _int4(weight: Tensor, moments: InputMoments | None) -> dict[str, Tensor]:
     """Round to 4 bits with a scale and a zero point for each 32 inputs."""
-    step = max(_AT_ONCE // weight.shape[1], 1)
-    parts = [_int4_rows(_groups(rows), weight.dtype) for rows in torch.split(weight, step)]
-    codes, scales, zeros = (torch.cat(column) for column in zip(*parts, strict=True))
+    inputs = InputMoments.unknown(weight.shape[1]) if moments is None else moments
+    rounded = round_matrix(weight, inputs, _scale_dtype(weight.dtype))
     return {
-        "weight_packed": _packed(codes.flatten(1), 4),
-        "weight_scale": scales.to(_scale_dtype(weight.dtype)),
-        "weight_zero_point": _packed(zeros.T, 4).T.contiguous(),
+        "weight_packed": _packed(rounded.codes, 4),
+        "weight_scale": rounded.scales.to(_scale_dtype(weight.dtype)),
+        "weight_zero_point": _packed(rounded.zeros.T, 4).T.contiguous(),
         "weight_shape": torch.tensor(weight.shape),
     }
 
 
-def _int4_rows(groups: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Return codes, scales and zero points of [out, groups, 32] weights, with the best of the ranges."""
-    low, high = groups.amin(-1, keepdim=True).clamp(max=0), groups.amax(-1, keepdim=True).clamp(min=0)
-    least = torch.full_like(low, torch.inf)
-    codes, scales, zeros = torch.zeros_like(groups), torch.zeros_like(low), torch.zeros_like(low)
-    for part in _INT4_RANGES:
-        tried = _rounded((high - low) * (part / 15), dtype)
-        zero = (-low * part / tried).round().clamp(0, 15)
-        code = (groups / tried + zero).round().clamp(0, 15)
-        error = ((code - zero) * tried - groups).square().sum(-1, keepdim=True)
-        better = error < least
-        least, codes = torch.where(better, error, least), torch.where(better, code, codes)
-        scales, zeros = torch.where(better, tried, scales), torch.where(better, zero, zeros)
-    return codes, scales.squeeze(-1), zeros.squeeze(-1)
-
-
-def _int8(weight: Tensor) -> dict[str, Tensor]:
+def _int8(weight: Tensor, _: InputMoments | None) -> dict[str, Tensor]:
     """Round to 8 bits with a scale for each 32 inputs."""
     groups = _groups(weight)
     scales = _rounded(groups.abs().amax(-1, keepdim=True) / 127, weight.dtype)
@@ -100,7 +83,7 @@ def _int8(weight: Tensor) -> dict[str, Tensor]:
     }
 
 
-def _fp8(weight: Tensor) -> dict[str, Tensor]:
+def _fp8(weight: Tensor, _: InputMoments | None) -> dict[str, Tensor]:
     """Round to e4m3 with a scale for each output."""
     scales = weight.float().abs().amax(1, keepdim=True) / _FP8_LARGEST
     scales = torch.where(scales == 0, 1, scales)
@@ -133,12 +116,13 @@ _FLOAT = {"num_bits": 8, "type": "float", "symmetric": True}
 
 SCHEMES: Mapping[SchemeName, Scheme] = MappingProxyType(
     {
-        "int4": Scheme("pack-quantized", {**_INT, "num_bits": 4, "symmetric": False}, None, _int4),
-        "int8": Scheme("pack-quantized", {**_INT, "num_bits": 8, "symmetric": True}, None, _int8),
+        "int4": Scheme("pack-quantized", {**_INT, "num_bits": 4, "symmetric": False}, None, True, _int4),
+        "int8": Scheme("pack-quantized", {**_INT, "num_bits": 8, "symmetric": True}, None, False, _int8),
         "fp8": Scheme(
             "float-quantized",
             {**_FLOAT, "strategy": "channel"},
             {**_FLOAT, "strategy": "token", "dynamic": True},
+            False,
             _fp8,
         ),
     }

@@ -41,3 +41,5 @@ def test_errors_are_one_line(model: Path, tmp_path: Path) -> None:
     assert "exists already" in fails(str(model), "--to", "int4", "--out", str(tmp_path))
     assert "there is no model at" in fails(f"{tmp_path}/absent", "--to", "int4")
     assert "absent.txt" in fails(str(model), "--to", "int4", "--text", f"{tmp_path}/absent.txt")
+    assert "absent.txt" in fails(str(model), "--to", "int4", "--calibration", f"{tmp_path}/absent.txt")
+    assert "rounded without a text" in fails(str(model), "--to", "fp8", "--calibration", f"{tmp_path}/absent.txt")

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from inference_worker.engine.loading.model_loader import load_model, open_folder, read_config
 from inference_worker.engine.quantising import folder_writer
-from inference_worker.engine.quantising.folder_writer import MatrixError, write_quantised
+from inference_worker.engine.quantising.folder_writer import MatrixError, new_folder, write_quantised
 from inference_worker.engine.weights.quantised_folder import QuantisedFolder
 from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.model_files.model_source import resolve
@@ -19,10 +19,21 @@ from tests.fakes.packed_steps import packed_logits
 from tests.fakes.quantised_models import WIDE
 from tests.fakes.tiny_models import save_tiny
 
+IDS = [number * 37 % 97 for number in range(400)]
+"""The calibration text's token ids."""
+
 
 def written(folder: Path, out: Path) -> tuple[list[MatrixError], list[tuple[int, int]]]:
     seen: list[tuple[int, int]] = []
-    errors = write_quantised(folder, read_config(folder), "int4", out, lambda done, total: seen.append((done, total)))
+    with new_folder(out) as partial:
+        errors = write_quantised(
+            folder,
+            read_config(folder),
+            "int4",
+            partial,
+            progress=lambda done, total: seen.append((done, total)),
+            calibration=IDS,
+        )
     return errors, seen
 
 
@@ -37,7 +48,7 @@ def test_linear_layers_are_quantised_and_the_rest_is_copied(model: Path, tmp_pat
     out = tmp_path / "out"
     errors, seen = written(model, out)
     assert len(errors) == 2 * 7
-    assert all(0 < error.mean_squared_error < 0.01 * error.mean_square for error in errors)
+    assert all(0 < error.mean_squared_error < 0.03 * error.mean_square for error in errors)
     weights = sum(error.weights for error in errors)
     assert (seen[0], seen[-1], len(seen)) == ((0, weights), (weights, weights), 15)
     before, after = load_file(model / "model.safetensors"), load_file(out / "model.safetensors")
@@ -89,6 +100,6 @@ def test_a_failure_leaves_nothing(model: Path, tmp_path: Path) -> None:
         if done:
             raise BadWeights("broken")
 
-    with pytest.raises(BadWeights, match="broken"):
-        write_quantised(model, read_config(model), "fp8", tmp_path / "out", fail)
+    with pytest.raises(BadWeights, match="broken"), new_folder(tmp_path / "out") as partial:
+        write_quantised(model, read_config(model), "fp8", partial, progress=fail, calibration=[])
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

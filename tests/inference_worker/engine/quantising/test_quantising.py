@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from inference_worker.engine.engine import Engine
+from inference_worker.engine.quantising import quantising
 from inference_worker.engine.quantising.folder_writer import MatrixError
 from inference_worker.engine.quantising.quantising import REPORT, QualityReport, quantise, source_of
 from inference_worker.engine.quantising.schemes import SchemeName
+from inference_worker.engine.quantising.teacher_forcing import Prediction
 from inference_worker.engine_protocol import GenerationRequest
-from inference_worker.errors import UnsupportedModel
+from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.settings import EngineSettings
 from router.messages import SamplingParams
 from tests.fakes.gguf_models import FILES
@@ -32,7 +35,15 @@ def model(tmp_path: Path) -> Path:
 def report(model: Path, to: SchemeName, text: str | None = None) -> tuple[QualityReport, list[str]]:
     stages: list[str] = []
     out = model.parent / to
-    found = quantise(source_of(str(model)), to, out, text=text, progress=lambda *_: None, stage=stages.append)
+    found = quantise(
+        source_of(str(model)),
+        to,
+        out,
+        text=text,
+        calibration="Forty letters, each a token, of a text " * 10,
+        progress=lambda *_: None,
+        stage=stages.append,
+    )
     return found, stages
 
 
@@ -62,6 +73,23 @@ def test_the_text_may_be_given(model: Path) -> None:
     assert found.tokens == 8 * 9
     with pytest.raises(UnsupportedModel, match="the text has 2 tokens: too few"):
         report(model, "fp8", "a")
+
+
+def test_nothing_is_left_if_the_result_cannot_be_measured(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+
+    def prediction(folder: Path, texts: list[list[int]], quantization: str) -> Prediction:
+        measured.append(quantization)
+        if quantization == "auto":
+            assert (folder / "config.json").is_file()
+            raise BadWeights("not measurable")
+        return Prediction(np.zeros(1), np.zeros(1, np.int64))
+
+    monkeypatch.setattr(quantising, "_prediction", prediction)
+    with pytest.raises(BadWeights, match="not measurable"):
+        report(model, "int8")
+    assert measured == ["none", "auto"]
+    assert [path.name for path in model.parent.iterdir()] == ["model"]
 
 
 def test_errors_by_layer_are_means_of_weights() -> None:

@@ -17,7 +17,7 @@ ERRORS: dict[SchemeName, float] = {"int4": 0.075, "int8": 0.006, "fp8": 0.03}
 def read(to: SchemeName, weight: Tensor) -> Tensor:
     scheme = SCHEMES[to]
     layout = CompressedTensorsFormat(scheme.config(["lm_head"]))
-    parts = scheme.round(weight)
+    parts = scheme.round(weight, None)
     shapes = {name: tuple(part.shape) for name, part in parts.items()}
     assert layout.is_quantised(set(parts))
     assert layout.shape(shapes, parts.__getitem__) == tuple(weight.shape)
@@ -48,7 +48,7 @@ def test_codes_are_packed_from_the_lowest_bits() -> None:
     """As `weight_packed` is defined: input 0 in the lowest bits, and codes plus half their range."""
     weight = torch.zeros(1, 32)
     weight[0, 0], weight[0, 5] = -1.27, 0.01
-    packed = SCHEMES["int8"].round(weight)["weight_packed"]
+    packed = SCHEMES["int8"].round(weight, None)["weight_packed"]
     scale = torch.tensor(0.01).half().item()
     first = torch.tensor([round(-1.27 / scale) + 128, 128, 128, 128], dtype=torch.uint8).view(torch.int32)
     second = torch.tensor([128, 129, 128, 128], dtype=torch.uint8).view(torch.int32)
