@@ -194,12 +194,14 @@ class Server {
         Heads heads = read_from(at<Heads>(words[0]));
         Cache cache = read_from(at<Cache>(words[1]));
         Step step = copies.step(read_from(at<Step>(words[4])));
+        Weighting weighting = read_from(at<Weighting>(words[9]));
+        weighting.sinks = copies.array(weighting.sinks, heads.query);
         const int64_t queries = step.rows * heads.query * heads.size, keys = step.rows * heads.kv * heads.size;
         float scale;
         std::memcpy(&scale, words + 8, sizeof scale);
         call("headrace_attention", kernels_, &heads, &cache, copies.side(at<void>(words[2]), cache, heads, step),
              copies.side(at<void>(words[3]), cache, heads, step), &step, copies.array(at<float>(words[5]), queries),
-             copies.array(at<float>(words[6]), keys), copies.array(at<float>(words[7]), keys), scale, words[9],
+             copies.array(at<float>(words[6]), keys), copies.array(at<float>(words[7]), keys), scale, &weighting,
              copies.array(at<float>(words[10]), queries, true));
     }
 
