@@ -68,13 +68,6 @@ def check_supported(config: DecoderConfig) -> None:
         raise NativeUnavailable(f"activation {config.activation!r}")
 
 
-def _attention_bits(activation_bits: ActivationBits, *, quantised: bool) -> AttentionBits:
-    """Return the bits of the numbers in prefill attention; `quantised`: whether weights are."""
-    if activation_bits == 8:
-        return 8
-    return 13 if activation_bits == "auto" and quantised else 32
-
-
 class NativeDecoder:
     """A `CausalLM` (`causal_lm.py`) on the compiled CPU kernels, which computes a `Decoder` with packed weights."""
 
@@ -85,7 +78,6 @@ class NativeDecoder:
         kernels: Kernels,
         *,
         activation_bits: ActivationBits = "auto",
-        quantised: bool = False,
         store: WeightStore | None = None,
     ) -> None:
         """Read a model's weights one after the other, and pack them.
@@ -95,9 +87,8 @@ class NativeDecoder:
             read: returns a weight by its Hugging Face name.
             kernels: the kernels that compute the model.
             activation_bits: bits of the activations in products with int4 weights, and with int8 ones where that is
-                faster: 16, 8, or "auto" (ADR 0083). With 8, and with "auto" beside quantised weights, prefill also
-                computes attention in integers (ADR 0042, 0045); with 8 it expands int4 weights to bytes (ADR 0044).
-            quantised: whether matrices are.
+                faster: 16, 8, or "auto" (ADR 0083). With 8, prefill also computes attention in integers (ADR 0042,
+                0045), and expands int4 weights to bytes (ADR 0044).
             store: memory for the packed matrices; None: this process's own.
         """
         self.shape = model.shape
@@ -105,7 +96,7 @@ class NativeDecoder:
         self._kernels = kernels
         self._panel = kernels.panel
         self._activation_bits = activation_bits
-        self._attention_bits = _attention_bits(activation_bits, quantised=quantised)
+        self._attention_bits: AttentionBits = 8 if activation_bits == 8 else 32
         self._config = model.config
         self.step_interrupt = StepInterrupt()
         self._store = store or WeightArena()

@@ -75,9 +75,7 @@ def convert_to_native(model: CausalLM, source: ModelSource, settings: EngineSett
     read = partial(_read, checkpoint, scheme, decoder.dtype)
 
     def build(store: WeightStore | None = None) -> NativeDecoder:
-        return NativeDecoder(
-            decoder, read, kernels, activation_bits=settings.activation_bits, quantised=scheme != "none", store=store
-        )
+        return NativeDecoder(decoder, read, kernels, activation_bits=settings.activation_bits, store=store)
 
     if settings.shared_weights is None or not on_meta:
         return build(), scheme

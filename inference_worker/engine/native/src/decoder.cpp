@@ -29,7 +29,6 @@ int64_t scratch_bytes(int64_t inputs) {
 int64_t attention_scratch_bytes(const Heads& heads) {
     using AnyVector = ByteVector;
     return std::max({TiledAttention<AnyVector, FloatNumbers>::scratch_floats(heads),
-                     TiledAttention<AnyVector, CodeNumbers>::scratch_floats(heads),
                      TiledAttention<AnyVector, NarrowNumbers>::scratch_floats(heads),
                      RowAttention<AnyVector>::scratch_floats(heads)}) *
            sizeof(float);
@@ -273,8 +272,6 @@ void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, 
             const bool rounds = !std::is_same_v<Vector, FloatVector<Float32>>;
             if (rounds && bits == 8) {
                 attend(TiledAttention<Vector, NarrowNumbers>(keys.heads, scratch));
-            } else if (rounds && bits == 13) {
-                attend(TiledAttention<Vector, CodeNumbers>(keys.heads, scratch));
             } else {
                 attend(TiledAttention<Vector, FloatNumbers>(keys.heads, scratch));
             }

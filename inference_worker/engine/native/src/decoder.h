@@ -37,7 +37,7 @@ struct Layer {
 
 struct Cache {
     int64_t format, block_size;  // format: a floating-point `Format`, or kInt8
-    int64_t bits;                // of numbers in attention of many rows: 32, or 13 or 8 unless the cache is float32
+    int64_t bits;                // of numbers in attention in tiles: 32, or fewer (8) unless the cache is float32
 };
 
 struct Model {

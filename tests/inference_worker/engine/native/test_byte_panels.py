@@ -59,7 +59,7 @@ def int4(model: Decoder, kernels: Kernels) -> NativeDecoder:
 def native_decoder(model: Decoder, values: Mapping[str, Values], kernels: Kernels) -> NativeDecoder:
     """The model on the kernels, with `values` in place of its own matrices."""
     weights: dict[str, Values] = {**parameters_by_name(model), **values}
-    return NativeDecoder(model, weights.__getitem__, kernels, activation_bits=8, quantised=True)
+    return NativeDecoder(model, weights.__getitem__, kernels, activation_bits=8)
 
 
 def rounded(weight: torch.Tensor) -> Int4Values:
