@@ -52,7 +52,7 @@ class EngineSettings:
     """Bits of the activations multiplied with int4 weights: 16, 8 as in llama.cpp, or "auto": 8, but 16 for the largest
     of each group of 32 inputs."""
     kv_cache_dtype: str = "auto"
-    """"auto": the weights' format; with quantised weights float16, with 8-bit activations int8."""
+    """"auto": the weights' format; on a CPU with quantised weights float16, with 8-bit activations int8."""
     max_model_len: int | None = None
     """Context length in tokens; `None`: the model's own."""
     max_num_seqs: int = 64
@@ -167,8 +167,8 @@ class WorkerSettings(BaseSettings):
     dtype: DType = Field(default="auto", description="Number format of weights that are not quantised")
     quantization: Quantization = Field(
         default="auto",
-        description="Weight quantisation on the CPU: none, int8, int4 (of weights that are int4 in the model's files),"
-        " or auto: that of the files",
+        description="Weight quantisation in the CPU's compiled kernels and the Triton kernels for CUDA: none, int8,"
+        " int4 (of weights that are int4 in the model's files), or auto: that of the files",
     )
     activation_bits: ActivationBits = Field(
         default="auto",
@@ -178,8 +178,8 @@ class WorkerSettings(BaseSettings):
     )
     kv_cache_dtype: CacheDType = Field(
         default="auto",
-        description="Number format of the KV cache; auto: that of dtype, but float16 with quantised weights, and int8"
-        " (half the memory) with 8 activation bits; not on CUDA",
+        description="Number format of the KV cache; auto: that of dtype, but on a CPU float16 with quantised weights,"
+        " and int8 (half the memory) with 8 activation bits",
     )
     max_model_len: int | None = Field(
         default=None, ge=2, description="Context length in tokens; by default the model's own"

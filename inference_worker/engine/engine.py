@@ -22,7 +22,7 @@ from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder
 from inference_worker.engine.loading.draft_model import DraftModel, load_draft_model
 from inference_worker.engine.loading.dtypes import kv_cache_dtype_for, weight_dtype
-from inference_worker.engine.loading.native_conversion import convert_to_native, load_or_describe
+from inference_worker.engine.loading.kernel_conversion import convert_to_kernels, load_or_describe
 from inference_worker.engine.native.library import usable_instructions
 from inference_worker.engine.native.step_interrupt import AT_NEXT_LAYER, NEVER, StepInterrupt
 from inference_worker.engine.scheduling.block_manager import BlockManager
@@ -114,7 +114,7 @@ class Engine:
             if pool is not None:
                 raise ModelError("a worker that serves a verifier too can't have a draft model")
             draft = load_draft_model(settings.draft_model, loaded, source, settings, dtype)
-        model, scheme = convert_to_native(loaded, source, settings)
+        model, scheme = convert_to_kernels(loaded, source, settings)
         log.info("model loaded", dtype=str(dtype).removeprefix("torch."), quantization=scheme)
         read = partial(read_vocabulary, source.path)
         settings = replace(settings, quantization=scheme)
@@ -326,7 +326,9 @@ def _prefix_cache(settings: EngineSettings) -> PrefixCache:
 
 def _cache_shape(settings: EngineSettings, shape: ModelShape, dtype: torch.dtype) -> KVCacheShape:
     """Return the sizes of the KV cache of a model, whose weights are `dtype` if they are not quantised."""
-    kv_dtype = kv_cache_dtype_for(settings.kv_cache_dtype, dtype, settings.quantization, settings.activation_bits)
+    kv_dtype = kv_cache_dtype_for(
+        settings.kv_cache_dtype, dtype, settings.quantization, settings.activation_bits, torch.device(settings.device)
+    )
     return KVCacheShape(shape.layers, shape.kv_heads, shape.head_size, settings.block_size, kv_dtype)
 
 

@@ -6,23 +6,23 @@ on a value on it, so a decode step can be captured in a CUDA graph. The kernels 
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass
 from math import e, log2
 
 import torch
 import triton
-import triton.language as tl
 from torch import Tensor
 
-from inference_worker.engine.attention.triton_kernels import attention_kernel, combine_kernel, store_kernel
+from inference_worker.engine.attention.triton_kernels import (
+    attention_kernel,
+    combine_kernel,
+    store_kernel,
+    store_quantised_kernel,
+)
 from inference_worker.engine.attention_backend import AttentionBackend, AttentionInputs, AttentionMetadata
-from inference_worker.engine.kv_cache import KVCache
-from inference_worker.errors import NativeUnavailable, UnsupportedModel
-
-INTERPRETED = bool(triton.knobs.runtime.interpret)
-"""Whether kernels run in Triton's interpreter on the CPU, for tests."""
+from inference_worker.engine.kv_cache import SCALE, KVCache
+from inference_worker.engine.triton_support import check_usable, product_format
+from inference_worker.errors import UnsupportedModel
 
 MOST_SPLITS = 32
 PROGRAMS_PER_MULTIPROCESSOR = 4
@@ -45,15 +45,12 @@ class TritonAttention(AttentionBackend):
     name = "triton"
 
     def __init__(self, cache: KVCache) -> None:
-        """Raises `UnsupportedModel` for an int8 cache or without CUDA, `NativeUnavailable` without a C compiler."""
+        """Raises `UnsupportedModel` without CUDA, `NativeUnavailable` without a C compiler."""
         super().__init__(cache)
         device = cache.keys[0].device
-        if cache.shape.quantised:
-            raise UnsupportedModel("attention backend 'triton' has no int8 KV cache")
-        if device.type != "cuda" and not INTERPRETED:
-            raise UnsupportedModel(f"attention backend 'triton' is for CUDA, not for {device}")
-        if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
-            raise NativeUnavailable("Triton needs a C compiler (gcc or clang) for its link to the driver")
+        if cache.shape.quantised and cache.shape.head_size % SCALE.itemsize:
+            raise UnsupportedModel(f"an int8 KV cache on CUDA with heads of {cache.shape.head_size}, no multiple of 4")
+        check_usable(device)
         self._multiprocessors = (
             torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 8
         )
@@ -76,6 +73,21 @@ class TritonAttention(AttentionBackend):
         return min(MOST_SPLITS, 1 << max(0, wanted.bit_length() - 1))
 
     def _store(self, layer: int, key: Tensor, value: Tensor, slots: Tensor) -> None:
+        if self.cache.shape.quantised:
+            store_quantised_kernel[key.shape[:2]](
+                self.cache.keys[layer],
+                self.cache.values[layer],
+                self.cache.keys[layer].view(SCALE),
+                self.cache.values[layer].view(SCALE),
+                key,
+                value,
+                slots,
+                key.stride(0),
+                value.stride(0),
+                HEAD_SIZE=key.shape[2],
+                PADDED_SIZE=triton.next_power_of_2(key.shape[2]),
+            )
+            return
         width = key.shape[1] * key.shape[2]
         store_kernel[(len(key),)](
             self.cache.keys[layer],
@@ -91,7 +103,8 @@ class TritonAttention(AttentionBackend):
 
     def _attend(self, inputs: AttentionInputs, query: Tensor, metadata: AttentionMetadata) -> Tensor:
         rows, heads, size = query.shape
-        kv_heads, sequences = self.cache.shape.kv_heads, len(metadata.sequence_lengths)
+        shape, keys, values = self.cache.shape, self.cache.keys[inputs.layer], self.cache.values[inputs.layer]
+        kv_heads, sequences = shape.kv_heads, len(metadata.sequence_lengths)
         single = metadata.max_query_length == 1
         launch = tiling(heads // kv_heads, size, query.itemsize, single)
         splits = self.splits(rows) if single else 1
@@ -105,8 +118,10 @@ class TritonAttention(AttentionBackend):
             sums,
             maxima,
             query,
-            self.cache.keys[inputs.layer],
-            self.cache.values[inputs.layer],
+            keys,
+            values,
+            keys.view(SCALE) if shape.quantised else keys,
+            values.view(SCALE) if shape.quantised else values,
             metadata.block_tables,
             metadata.query_start,
             metadata.sequence_lengths,
@@ -115,11 +130,13 @@ class TritonAttention(AttentionBackend):
             inputs.scale * log2(e),
             query.stride(0),
             metadata.block_tables.stride(0),
-            kv_heads * size,
+            kv_heads * shape.vector_length,
             GROUP=heads // kv_heads,
             HEAD_SIZE=size,
             PADDED_SIZE=padded,
-            BLOCK_SIZE=self.cache.shape.block_size,
+            VECTOR=shape.vector_length,
+            QUANTISED=shape.quantised,
+            BLOCK_SIZE=shape.block_size,
             WINDOW=inputs.sliding_window or 0,
             SOFTCAP=inputs.softcap or 0.0,
             SINKS=inputs.sinks is not None,
@@ -127,7 +144,7 @@ class TritonAttention(AttentionBackend):
             SPLITS=splits,
             ROWS=launch.rows,
             TILE=launch.tile,
-            PRODUCT=_product_format(query.dtype),
+            PRODUCT=product_format(query.dtype),
             num_warps=launch.warps,
             num_stages=launch.stages,
         )
@@ -164,10 +181,3 @@ def tiling(group: int, head_size: int, itemsize: int, single: bool) -> Tiling:
     if head_size <= 128:
         return Tiling(max(128, fits), 64, warps=8, stages=3)
     return Tiling(max(64, fits), 32, warps=8, stages=2)
-
-
-def _product_format(dtype: torch.dtype) -> tl.dtype:
-    """Return the number format of matrix products; Triton's interpreter has no bfloat16 product."""
-    if INTERPRETED:
-        return tl.float32
-    return {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}[dtype]

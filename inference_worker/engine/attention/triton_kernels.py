@@ -6,6 +6,10 @@ online in base 2 (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention).
 context is split into a fixed number of parts (Dao et al. 2023, Flash-Decoding): the grid depends on the number of rows
 only, never on a length, so a captured launch stays right as contexts grow.
 
+An int8 cache has each head's key or value as bytes, followed by their float32 scale (`kv_cache.py`); the kernels get
+its memory as int8 and, for the scales, as float32. Codes of keys are multiplied, and their scales are factors on the
+scores; values are dequantised before they are multiplied.
+
 Strides count elements; the last dimension is always dense.
 """
 
@@ -50,6 +54,48 @@ def store_kernel(
 
 
 @triton.jit
+def store_quantised_kernel(
+    keys_ptr,
+    values_ptr,
+    key_scales_ptr,
+    value_scales_ptr,
+    key_ptr,
+    value_ptr,
+    slots_ptr,
+    key_row,
+    value_row,
+    HEAD_SIZE: tl.constexpr,
+    PADDED_SIZE: tl.constexpr,
+):
+    """Triton kernel that rounds one head's new key and value to int8 and writes them to the token's KV cache slot.
+
+    It computes `quantise` of `kv_cache.py`. A row with a negative slot is skipped. Grid: (T, Hkv). `keys_ptr`,
+    `values_ptr`: a layer's int8 cache, [slots, Hkv, HEAD_SIZE + 4]; `key_scales_ptr`, `value_scales_ptr`: the same
+    memory as float32. `key_ptr`, `value_ptr`: [T, Hkv, HEAD_SIZE], rows `key_row` and `value_row` apart.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1)
+    slot = tl.load(slots_ptr + row).to(tl.int64)
+    if slot >= 0:
+        dims = tl.arange(0, PADDED_SIZE)
+        in_head = dims < HEAD_SIZE
+        to = (slot * tl.num_programs(1) + head) * (HEAD_SIZE + 4)
+        key = tl.load(key_ptr + row * key_row + head * HEAD_SIZE + dims, mask=in_head, other=0.0)
+        _store_quantised(keys_ptr + to, key_scales_ptr + (to + HEAD_SIZE) // 4, key.to(tl.float32), dims, in_head)
+        value = tl.load(value_ptr + row * value_row + head * HEAD_SIZE + dims, mask=in_head, other=0.0)
+        _store_quantised(values_ptr + to, value_scales_ptr + (to + HEAD_SIZE) // 4, value.to(tl.float32), dims, in_head)
+
+
+@triton.jit
+def _store_quantised(codes_ptr, scale_ptr, vector, dims, in_head):
+    highest = tl.max(tl.abs(vector), 0)
+    factor = tl.where(highest > 0.0, tl.div_rn(127.0, tl.where(highest > 0.0, highest, 1.0)), 0.0)
+    codes = vector * factor + 12582912.0 - 12582912.0  # 1.5 * 2 ** 23: rounds to whole numbers, ties to even
+    tl.store(codes_ptr + dims, codes.to(tl.int8), mask=in_head)
+    tl.store(scale_ptr, tl.div_rn(highest, 127.0))
+
+
+@triton.jit
 def _find_sequence(starts_ptr, sequences, program, QUERIES: tl.constexpr):
     """Find a program's sequence by bisection: sequence s has the programs from start // QUERIES + s on."""
     low, high = 0, sequences
@@ -70,6 +116,8 @@ def attention_kernel(
     query_ptr,
     keys_ptr,
     values_ptr,
+    key_scales_ptr,
+    value_scales_ptr,
     tables_ptr,
     starts_ptr,
     lengths_ptr,
@@ -82,6 +130,8 @@ def attention_kernel(
     GROUP: tl.constexpr,
     HEAD_SIZE: tl.constexpr,
     PADDED_SIZE: tl.constexpr,
+    VECTOR: tl.constexpr,
+    QUANTISED: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
     WINDOW: tl.constexpr,
     SOFTCAP: tl.constexpr,
@@ -100,11 +150,13 @@ def attention_kernel(
         out_ptr: [T, Hq, SPLITS, HEAD_SIZE]: the mean of the values, in float32 if SPLITS > 1.
         sums_ptr, maxima_ptr: [T, Hq, SPLITS] float32, written if SPLITS > 1: of the weights; of the scores in base 2.
         query_ptr: [T, Hq, HEAD_SIZE], rows `query_row` apart.
-        keys_ptr, values_ptr: a layer's cache, [slots, Hkv, HEAD_SIZE], slots `slot_row` apart.
+        keys_ptr, values_ptr: a layer's cache, [slots, Hkv, VECTOR], slots `slot_row` apart.
+        key_scales_ptr, value_scales_ptr: the same memory as float32, read if QUANTISED.
         tables_ptr, starts_ptr, lengths_ptr, sequences: as in `AttentionMetadata`; table rows `table_row` apart.
         sinks_ptr: [Hq] float32, if SINKS: as in `AttentionInputs`. The first split has them.
         scale: factor on the scores, times log2(e).
         GROUP: query heads to a key-value head.
+        VECTOR, QUANTISED: elements of a head's key in the cache; whether it is int8.
         WINDOW: positions that a query attends to, 0: all.
         SOFTCAP: as in `AttentionInputs`, 0: scores are not capped.
         SINGLE: whether every sequence has one query.
@@ -165,12 +217,15 @@ def attention_kernel(
         block = tl.load(
             tables_ptr + sequence.to(tl.int64) * table_row + positions // BLOCK_SIZE, mask=inside, other=0
         ).to(tl.int64)
-        slots = (block * BLOCK_SIZE + positions % BLOCK_SIZE) * slot_row + kv_head * HEAD_SIZE
+        slots = (block * BLOCK_SIZE + positions % BLOCK_SIZE) * slot_row + kv_head * VECTOR
         # Nothing is read beyond the context: a stray NaN there would survive a weight of zero.
-        key = tl.load(keys_ptr + slots[None, :] + dims[:, None], mask=inside[None, :] & in_head[:, None], other=0.0).to(
+        key = tl.load(keys_ptr + slots[None, :] + dims[:, None], mask=inside[None, :] & in_head[:, None], other=0).to(
             PRODUCT
         )
         scores = tl.dot(query, key, input_precision="ieee") * scale
+        if QUANTISED:
+            at_scale = (slots + HEAD_SIZE) // 4
+            scores *= tl.load(key_scales_ptr + at_scale, mask=inside, other=0.0)[None, :]
         if SOFTCAP > 0:  # the hyperbolic tangent of x is 1 - 2 / (e^2x + 1)
             cap = SOFTCAP * LOG2_E
             scores = cap - 2 * cap / (tl.exp2(scores * (2 / SOFTCAP)) + 1)
@@ -184,7 +239,10 @@ def attention_kernel(
         weights = tl.exp2(scores - pivot[:, None])
         shrink = tl.exp2(maximum - pivot)
         total = total * shrink + tl.sum(weights, 1)
-        value = tl.load(values_ptr + slots[:, None] + dims[None, :], mask=inside[:, None] & in_head[None, :], other=0.0)
+        value = tl.load(values_ptr + slots[:, None] + dims[None, :], mask=inside[:, None] & in_head[None, :], other=0)
+        if QUANTISED:
+            value_scales = tl.load(value_scales_ptr + at_scale, mask=inside, other=0.0)
+            value = (value.to(tl.float32) * value_scales[:, None]).to(query_ptr.dtype.element_ty)
         rounded = weights.to(value.dtype).to(PRODUCT)
         mixed = mixed * shrink[:, None] + tl.dot(rounded, value.to(PRODUCT), input_precision="ieee")
         maximum = higher

@@ -21,6 +21,7 @@ from inference_worker.engine.layers.fused_kernels import (
 )
 from inference_worker.engine.layers.linear import Linear
 from inference_worker.engine.layers.mlp import GatedMLP
+from inference_worker.engine.layers.quantised_linear import QuantisedLinear, kernel_matrix
 from inference_worker.engine.layers.rms_norm import RMSNorm
 from inference_worker.engine.layers.rotary import Rotation
 
@@ -153,7 +154,12 @@ def gated_activation(mlp: GatedMLP, x: Tensor) -> Tensor:
 
 
 def project_row(
-    x: Tensor, linear: Linear, *, norm: RMSNorm | None = None, gate: bool = False, add_to: Tensor | None = None
+    x: Tensor,
+    linear: Linear | QuantisedLinear,
+    *,
+    norm: RMSNorm | None = None,
+    gate: bool = False,
+    add_to: Tensor | None = None,
 ) -> Tensor:
     """Project one token's vector, [1, in], by a layer's matrix in one Triton kernel, bound by reading the matrix.
 
@@ -162,17 +168,22 @@ def project_row(
         gate: return `silu(gate) * up` of the two halves of the projection.
         add_to: [1, out], the tensor to add the projection to and to return; None: return a new tensor.
     """
-    inputs, outputs = linear.weight.shape[1], linear.weight.shape[0] // (2 if gate else 1)
+    matrix = kernel_matrix(linear)
+    outputs = matrix.outputs // (2 if gate else 1)
     out = x.new_empty((1, outputs)) if add_to is None else add_to
     row_projection_kernel[(triton.cdiv(outputs, ROW_TILING["BLOCK_OUT"]),)](
         out,
         x,
-        linear.weight,
-        linear.weight if linear.bias is None else linear.bias,
-        linear.weight if norm is None else norm.weight,
-        inputs,
+        matrix.codes,
+        matrix.scales,
+        matrix.minimums,
+        matrix.codes if linear.bias is None else linear.bias,
+        matrix.codes if norm is None else norm.weight,
+        matrix.inputs,
         outputs,
         0.0 if norm is None else norm.eps,
+        FORMAT=matrix.format,
+        GROUP=matrix.group,
         BIAS=linear.bias is not None,
         NORM=norm is not None,
         GATE=gate,

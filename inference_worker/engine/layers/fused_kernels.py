@@ -8,6 +8,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from inference_worker.engine.layers.quantised_kernels import weight_tile
+
 
 @triton.jit
 def add_norm_kernel(out_ptr, stream_ptr, delta_ptr, weight_ptr, eps, WIDTH: tl.constexpr, PADDED: tl.constexpr):
@@ -95,12 +97,16 @@ def gate_kernel(out_ptr, both_ptr, inner, BLOCK: tl.constexpr):
 def row_projection_kernel(
     out_ptr,
     x_ptr,
-    weight_ptr,
+    codes_ptr,
+    scales_ptr,
+    minimums_ptr,
     bias_ptr,
     norm_ptr,
     inputs,
     outputs,
     eps,
+    FORMAT: tl.constexpr,
+    GROUP: tl.constexpr,
     BLOCK_OUT: tl.constexpr,
     BLOCK_IN: tl.constexpr,
     STAGES: tl.constexpr,
@@ -116,8 +122,10 @@ def row_projection_kernel(
     Args:
         out_ptr: [outputs], written; with ADD, the result is added to it.
         x_ptr: [inputs].
-        weight_ptr, bias_ptr: [outputs, inputs] and [outputs]; with GATE, twice as many rows, the gate's before the
-            others. The bias is not read without BIAS.
+        codes_ptr, scales_ptr, minimums_ptr: the matrix, [outputs, inputs], in the format FORMAT of
+            `quantised_kernels.py` with groups of GROUP inputs; with GATE, twice as many rows, the gate's before the
+            others.
+        bias_ptr: [outputs], or twice as many with GATE; not read without BIAS.
         norm_ptr, eps: weight, [inputs], and epsilon of the `RMSNorm` of x that NORM puts before the projection.
         BLOCK_OUT, BLOCK_IN: rows and columns of the weight matrix in one step of a program.
         STAGES: steps whose weights are loaded ahead.
@@ -125,8 +133,6 @@ def row_projection_kernel(
     """
     rows = tl.program_id(0) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
     is_row = rows < outputs
-    starts = rows.to(tl.int64) * inputs
-    halves = outputs.to(tl.int64) * inputs
     sums = tl.zeros([BLOCK_OUT, BLOCK_IN], tl.float32)
     ups = tl.zeros([BLOCK_OUT, BLOCK_IN], tl.float32)
     squares = tl.zeros([1, BLOCK_IN], tl.float32)
@@ -137,11 +143,23 @@ def row_projection_kernel(
         if NORM:
             squares += x * x
             x *= tl.load(norm_ptr + columns, mask=is_column, other=0.0).to(tl.float32)
-        at = weight_ptr + starts[:, None] + columns
-        inside = is_row[:, None] & is_column
-        sums += tl.load(at, mask=inside, other=0.0).to(tl.float32) * x
+        sums += x * weight_tile(
+            codes_ptr, scales_ptr, minimums_ptr, rows, outputs, first, inputs, FORMAT, GROUP, BLOCK_OUT, BLOCK_IN
+        )
         if GATE:
-            ups += tl.load(at + halves, mask=inside, other=0.0).to(tl.float32) * x
+            ups += x * weight_tile(
+                codes_ptr,
+                scales_ptr,
+                minimums_ptr,
+                rows + outputs,
+                2 * outputs,
+                first,
+                inputs,
+                FORMAT,
+                GROUP,
+                BLOCK_OUT,
+                BLOCK_IN,
+            )
     scale = 1.0
     if NORM:
         scale = tl.rsqrt(tl.sum(squares) / inputs + eps)

@@ -9,7 +9,7 @@ import torch
 
 from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.layers.decoder import Decoder
-from inference_worker.engine.loading.native_conversion import convert_to_native, load_or_describe
+from inference_worker.engine.loading.kernel_conversion import convert_to_kernels, load_or_describe
 from inference_worker.errors import UnsupportedModel
 from inference_worker.model_files.model_source import ModelSource, resolve
 from inference_worker.settings import EngineSettings
@@ -51,7 +51,7 @@ def load_draft_model(
     if not isinstance(draft, Decoder) or not isinstance(target, Decoder):
         raise UnsupportedModel("a draft model and its model must be decoders of the engine's own definition")
     relative_cost = _weights_read(draft) / _weights_read(target)
-    converted, _ = convert_to_native(draft, draft_source, replace(settings, model=name))
+    converted, _ = convert_to_kernels(draft, draft_source, replace(settings, model=name))
     log.info("draft model loaded", draft_model=name, relative_cost=round(relative_cost, 3))
     return DraftModel(converted, relative_cost)
 

@@ -26,19 +26,19 @@ def weight_dtype(name: str, device: torch.device) -> torch.dtype:
 
 
 def kv_cache_dtype_for(
-    name: str, dtype: torch.dtype, quantization: str, activation_bits: ActivationBits
+    name: str, dtype: torch.dtype, quantization: str, activation_bits: ActivationBits, device: torch.device
 ) -> torch.dtype:
     """Return the number format of the KV cache that the setting `name` means.
 
-    `auto` is `dtype`, the weights' format; for weights with `quantization` it is int8 with 8-bit activations, else
-    float16.
+    `auto` is `dtype`, the weights' format; on a CPU it is, for weights with `quantization`, int8 with 8-bit
+    activations, else float16.
 
     Raises:
         ModelError: the name is unknown.
     """
     if name == "int8":  # for the cache only: int8 weights are a quantisation
         return torch.int8
-    if name == "auto" and quantization != "none":
+    if name == "auto" and quantization != "none" and device.type == "cpu":
         return torch.int8 if activation_bits == 8 else torch.float16
     if name == "auto":
         return dtype

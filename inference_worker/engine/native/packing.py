@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -62,21 +63,38 @@ class Int8Values:
         return (self.codes.view(*self.scales.shape, GROUP) * self.scales[..., None]).flatten(1)
 
 
+@dataclass(frozen=True)
+class Fp8Values:
+    """An FP8 weight, `codes * scales`: [out, in] float8_e4m3fn and [out, in / 32] float32; not for the CPU kernels."""
+
+    codes: Tensor
+    scales: Tensor
+
+    def dequantise(self) -> Tensor:
+        """Return the weight that these FP8 codes stand for as floats, [out, in] float32."""
+        return (self.codes.float().view(*self.scales.shape, GROUP) * self.scales[..., None]).flatten(1)
+
+
 Values = Tensor | Int4Values | Int8Values
 """A weight of [out, in]: floating point, or quantised."""
 
+AnyValues = Values | Fp8Values
+"""A weight of [out, in] in any format of a file that some kernels have: the CPU's, or those for CUDA."""
 
-def concatenate(parts: Sequence[Values]) -> Values:
+V = TypeVar("V", Values, AnyValues)
+
+
+def concatenate(parts: Sequence[V]) -> V:
     """Return one weight with the outputs of several of one input size.
 
-    Of int4 and int8 weights it is int8: the int4 ones are rounded again, by at most 1/254 of a group's largest weight.
-    If any is floating-point, it is of that type.
+    Of weights of different formats it is int8: the others are rounded again, by at most 1/254 of a group's largest
+    weight. If any is floating-point, it is of that type.
     """
     for one in parts:
         if isinstance(one, Tensor):
             return torch.cat([part if isinstance(part, Tensor) else part.dequantise().to(one.dtype) for part in parts])
     if len({type(part) for part in parts}) > 1:
-        parts = [Int8Values.of(part.dequantise()) if isinstance(part, Int4Values) else part for part in parts]
+        parts = [part if isinstance(part, Tensor | Int8Values) else Int8Values.of(part.dequantise()) for part in parts]
     columns = zip(*(vars(part).values() for part in parts), strict=True)
     return type(parts[0])(*map(torch.cat, columns))
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from inference_worker.engine.input_batches.batching import PendingInput
 from inference_worker.engine.input_batches.engine import InputEngine
 from inference_worker.engine.loading.dtypes import weight_dtype
-from inference_worker.engine.loading.native_conversion import convert_to_native
+from inference_worker.engine.loading.kernel_conversion import convert_to_kernels
 from inference_worker.engine.scheduling.memory_pool import MemoryPool
 from inference_worker.engine.scoring.answer_engine import AnswerScoringEngine
 from inference_worker.engine.scoring.loading import load_pair_scorer, load_reward_model
@@ -70,7 +70,7 @@ def load_scoring_engine(
         return PairScoringEngine(load_pair_scorer(source.path, dtype, device), settings, _activation(config))
     model, head = load_reward_model(source, config.head, dtype, device)
     if settings.quantization == "int8":
-        quantised, _ = convert_to_native(model, source, settings)
+        quantised, _ = convert_to_kernels(model, source, settings)
         return AnswerScoringEngine(quantised, head, settings, dtype, sigmoid=config.sigmoid, pool=pool)
     return AnswerScoringEngine(model, head, settings, dtype, sigmoid=config.sigmoid, pool=pool)
 

@@ -1,4 +1,4 @@
-"""A quantised matrix whose weights are `(code - zero) * scale`, and its repacking as a weight of the CPU kernels.
+"""A quantised matrix whose weights are `(code - zero) * scale`, and its repacking as a weight of the kernels.
 
 All formats of `quantised_folder.py` are read as this form.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference_worker.engine.native.packing import GROUP, Int4Values, Int8Values
+from inference_worker.engine.native.packing import GROUP, Fp8Values, Int4Values, Int8Values
 from inference_worker.errors import BadWeights
 
 
@@ -40,15 +40,15 @@ class GroupedWeight:
             weight -= self.zeros[:, self.group_of]
         return weight.mul_(self.scales[:, self.group_of])
 
-    def values(self) -> Int4Values | Int8Values:
-        """Repack the weights for the CPU kernels, whose groups are 32 inputs with float16 scales and minimums.
+    def values(self) -> Int4Values | Int8Values | Fp8Values:
+        """Repack the weights for the kernels, whose groups are 32 inputs with float16 scales and minimums.
 
-        Exact but for the rounding of scales and minimums to float16, if the codes have 4 bits or fewer, or are int8
-        with one zero, and all inputs of a kernel's group share a scale. Others are rounded to int8 by the largest
+        Exact but for the rounding of scales and minimums to float16, if the codes have 4 bits or fewer, are int8 with
+        one zero, or FP8, and all inputs of a kernel's group share a scale. Others are rounded to int8 by the largest
         weight of 32.
 
         Raises:
-            BadWeights: a scale or minimum is not finite as float16.
+            BadWeights: a scale or minimum is not finite as float16, or a code is not a number.
         """
         values = self._exact_values() or Int8Values.of(self.dequantise())
         check_finite(values)
@@ -63,11 +63,13 @@ class GroupedWeight:
         groups = self.group_of.view(-1, GROUP)
         return bool((groups == groups[:, :1]).all())
 
-    def _exact_values(self) -> Int4Values | Int8Values | None:
+    def _exact_values(self) -> Int4Values | Int8Values | Fp8Values | None:
         groups = self.group_of.view(-1, GROUP)
-        if self.codes.is_floating_point() or not self._shares_scales():
+        if not self._shares_scales():
             return None
         scales = self.scales[:, groups[:, 0]]
+        if self.codes.is_floating_point():
+            return Fp8Values(self.codes, scales) if self.zeros is None else None
         zeros = self.scales.new_zeros(()) if self.zeros is None else self.zeros[:, groups[:, 0]]
         if self.bits <= 4:
             lowest = -(2 ** (self.bits - 1)) if self.codes.dtype == torch.int8 else 0
@@ -90,9 +92,15 @@ def groups_in_range(group_of: Tensor, groups: int) -> Tensor:
     return group_of.long()
 
 
-def check_finite(values: Int4Values | Int8Values) -> None:
-    """Raise `BadWeights` if a scale or minimum of a kernel's weight is not finite as float16."""
-    for name, column in vars(values).items():
+def check_finite(values: Int4Values | Int8Values | Fp8Values) -> None:
+    """Raise `BadWeights` if a scale or minimum of a weight is not finite as float16, or an FP8 code is not a number.
+
+    The scales of FP8 weights are checked as those of the int8 weights that the CPU kernels round them to.
+    """
+    columns = vars(values)
+    if isinstance(values, Fp8Values):
+        columns = {"scales": values.dequantise().abs().amax(dim=1) / 127}
+    for name, column in columns.items():
         if name != "codes" and not torch.isfinite(column.half()).all():
             raise BadWeights(f"{name} of quantised weights are not finite as float16")
 

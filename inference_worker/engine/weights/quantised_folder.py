@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from inference_worker.engine.native.packing import GROUP, Int4Values, Int8Values
+from inference_worker.engine.native.packing import GROUP, Fp8Values, Int4Values, Int8Values
 from inference_worker.engine.weights.compressed_tensors import CompressedTensorsFormat
 from inference_worker.engine.weights.grouped_weight import GroupedWeight
 from inference_worker.engine.weights.packed_formats import AWQFormat, GPTQFormat
@@ -113,8 +113,8 @@ class QuantisedFolder:
             return "int4"
         return "int8" if fit else "none"
 
-    def quantised(self, name: str) -> Int4Values | Int8Values | None:
-        """Return the matrix `name` repacked as int4 or int8 for the CPU kernels.
+    def quantised(self, name: str) -> Int4Values | Int8Values | Fp8Values | None:
+        """Return the matrix `name` repacked as int4, int8 or FP8 for the kernels.
 
         None if it is not quantised, or the number of its inputs is no multiple of the kernels' groups.
         """

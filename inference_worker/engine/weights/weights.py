@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from inference_worker.engine.layers.linear import MergedLinear
-from inference_worker.engine.native.packing import Int4Values, Int8Values
+from inference_worker.engine.native.packing import Fp8Values, Int4Values, Int8Values
 from inference_worker.errors import BadWeights
 from inference_worker.model_files.model_source import file_inside
 
@@ -50,8 +50,8 @@ class Checkpoint(Protocol):
         """Return how the matrices of the checkpoint are stored: `int4` if any is, else `int8` if any is quantised."""
         ...
 
-    def quantised(self, name: str) -> Int4Values | Int8Values | None:
-        """Return the matrix `name` as it is quantised, repacked for the CPU kernels; None if it is not."""
+    def quantised(self, name: str) -> Int4Values | Int8Values | Fp8Values | None:
+        """Return the matrix `name` as it is quantised, repacked for the kernels; None if it is not."""
         ...
 
 

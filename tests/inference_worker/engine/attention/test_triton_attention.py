@@ -12,7 +12,7 @@ import torch
 from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention.registry import select_backend
 from inference_worker.engine.attention_backend import AttentionInputs, AttentionMetadata
-from inference_worker.engine.kv_cache import KVCache, KVCacheShape
+from inference_worker.engine.kv_cache import KVCache, KVCacheShape, dequantise, quantise
 from inference_worker.errors import UnsupportedModel
 from tests.inference_worker.engine.attention.test_attention import make_metadata
 
@@ -34,8 +34,9 @@ def filled_cache(
     cache = KVCache(KVCacheShape(1, kv_heads, head_size, block_size, dtype), blocks, CPU)
     generator = torch.Generator().manual_seed(3)
     for side in (*cache.keys, *cache.values):
-        side.copy_(torch.randn(side.shape, generator=generator))
-        side[0] = float("nan")
+        noise = torch.randn((*side.shape[:-1], head_size), generator=generator)
+        noise[0] = float("nan")
+        side.copy_(quantise(noise) if dtype == torch.int8 else noise)
     return cache
 
 
@@ -58,6 +59,7 @@ def both(
     head_size: int = 64,
     block_size: int = 16,
     dtype: torch.dtype = torch.float32,
+    cache_dtype: torch.dtype | None = None,
     window: int | None = None,
     softcap: float | None = None,
     with_sinks: bool = False,
@@ -69,9 +71,9 @@ def both(
     states = torch.randn(sum(count for _, count in spans), heads[0] + 2 * heads[1], head_size, generator=generator)
     # Parts of one projection: rows lie apart, as they do in the models.
     query, key, value = states.to(dtype).split([heads[0], heads[1], heads[1]], dim=1)
-    caches = [filled_cache(heads[1], head_size, blocks, block_size, dtype) for _ in range(2)]
     sinks = torch.randn(heads[0], generator=generator) * 3 if with_sinks else None
     inputs = AttentionInputs(0, query, key, value, 0.2, window, softcap, sinks)
+    caches = [filled_cache(heads[1], head_size, blocks, block_size, cache_dtype or dtype) for _ in range(2)]
     output, expected = (
         backend(cache).forward(inputs, metadata)
         for backend, cache in zip((TritonAttention, ReferenceAttention), caches, strict=True)
@@ -143,9 +145,42 @@ def test_an_idle_row_stores_nothing_and_gets_zero() -> None:
         assert torch.equal(side.nan_to_num(), was.nan_to_num())
 
 
-def test_an_int8_cache_is_rejected() -> None:
-    with pytest.raises(UnsupportedModel, match="no int8 KV cache"):
-        TritonAttention(KVCache(KVCacheShape(1, 1, 16, 16, torch.int8), 1, CPU))
+@pytest.mark.parametrize("spans", [PROMPTS, SINGLE, MIXED], ids=["prompts", "single", "mixed"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"heads": (6, 2)},
+        {"heads": (3, 1), "head_size": 24, "block_size": 4},
+        {"window": 20, "heads": (4, 1), "head_size": 128},
+        {"softcap": 2.0, "with_sinks": True},
+    ],
+    ids=str,
+)
+def test_an_int8_cache_equals_the_reference(spans: list[tuple[int, int]], shape: dict[str, Any]) -> None:
+    """New keys and values are rounded to the same bytes, and the attention is that of the dequantised cache."""
+    output, expected = both(spans, cache_dtype=torch.int8, **shape)
+    torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_an_int8_cache_of_a_short_format() -> None:
+    output, expected = both(MIXED, dtype=torch.bfloat16, cache_dtype=torch.int8)
+    torch.testing.assert_close(output.float(), expected.float(), rtol=2e-2, atol=2e-2)
+
+
+def test_a_vector_of_zeros_in_an_int8_cache() -> None:
+    cache = filled_cache(kv_heads=2, head_size=16, dtype=torch.int8)
+    metadata = elsewhere(make_metadata([(0, 1)], 16, 1, seed=1), 16)
+    states = torch.zeros(1, 4, 16)
+    output = TritonAttention(cache).forward(
+        AttentionInputs(0, states[:, :2], states[:, :2], states[:, 2:], 1.0), metadata
+    )
+    assert torch.equal(output, torch.zeros(1, 2, 16))
+    assert torch.equal(dequantise(cache.keys[0][1, 0]), torch.zeros(2, 16))
+
+
+def test_an_int8_cache_has_aligned_scales() -> None:
+    with pytest.raises(UnsupportedModel, match="no multiple of 4"):
+        TritonAttention(KVCache(KVCacheShape(1, 1, 18, 16, torch.int8), 1, CPU))
 
 
 def test_auto_means_triton_on_cuda() -> None:

@@ -14,9 +14,9 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from inference_worker.engine.layers.native_decoder import NativeDecoder
+from inference_worker.engine.loading.kernel_conversion import convert_to_kernels, load_or_describe
 from inference_worker.engine.loading.model_loader import load_model, open_folder, read_config
-from inference_worker.engine.loading.native_conversion import convert_to_native, load_or_describe
-from inference_worker.engine.native.packing import Int4Values, Int8Values
+from inference_worker.engine.native.packing import Fp8Values, Int4Values, Int8Values
 from inference_worker.engine.weights.quantised_folder import QuantisedFolder
 from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.model_files.model_source import resolve
@@ -58,12 +58,12 @@ LAYOUTS: dict[str, Layout] = {
         Int8Values,
         False,
     ),
-    "fp8, tensors": (group_config("float-quantized", num_bits=8, type="float"), write_fp8, Int8Values, False),
+    "fp8, tensors": (group_config("float-quantized", num_bits=8, type="float"), write_fp8, Fp8Values, True),
     "fp8, channels": (
         group_config("float-quantized", num_bits=8, type="float", strategy="channel"),
         lambda w: write_fp8(w, block=(1, w.shape[1])),
-        Int8Values,
-        False,
+        Fp8Values,
+        True,
     ),
     "fp8, blocks": (
         {"quant_method": "fp8", "weight_block_size": [48, 40]},
@@ -106,7 +106,7 @@ def test_logits_are_those_of_the_dequantised_weights(name: str, tmp_path: Path) 
         error = (values.dequantise() - expected[matrix]).norm() / expected[matrix].norm()
         assert error < (0.0005 if exact else 0.01), matrix
     settings = EngineSettings(model=str(tmp_path), quantization="auto")
-    native, scheme = convert_to_native(load_or_describe(source, torch.float32, settings), source, settings)
+    native, scheme = convert_to_kernels(load_or_describe(source, torch.float32, settings), source, settings)
     assert (type(native), scheme) == (NativeDecoder, "int4" if kind is Int4Values else "int8")
     for rows, ids in zip(packed_logits(native, sequences, [40]), sequences, strict=True):
         reference = logits_of(theirs, ids)
@@ -205,7 +205,7 @@ def test_damaged_modules_are_named(
     edit_tensors(tmp_path, {f"{UP}{part}": tensor for part, tensor in changes.items()})
     source, settings = resolve(str(tmp_path)), EngineSettings(model="", quantization="auto")
     with pytest.raises(BadWeights) as caught:
-        convert_to_native(load_or_describe(source, torch.float32, settings), source, settings)
+        convert_to_kernels(load_or_describe(source, torch.float32, settings), source, settings)
     assert message in str(caught.value)
     assert UP.removesuffix(".") in str(caught.value)
 

@@ -1,4 +1,4 @@
-"""Tests of the native conversion: a GGUF's quantised weights are kept, and unsupported models are reported."""
+"""Tests of the conversion to the CPU kernels: quantised weights are kept, and unsupported models are reported."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.layers import native_decoder
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder
+from inference_worker.engine.loading.kernel_conversion import convert_to_kernels, load_or_describe
 from inference_worker.engine.loading.model_loader import load_model
-from inference_worker.engine.loading.native_conversion import convert_to_native, load_or_describe
 from inference_worker.engine.native.packing import Int4Values, Int8Values, PackedWeight, Values, pack
 from inference_worker.engine.weights.gguf_file import GGUFFile
 from inference_worker.errors import UnsupportedModel
@@ -41,7 +41,7 @@ def compiled(path: Path, **settings: Any) -> tuple[CausalLM, str]:
     source = resolve(str(path))
     engine_settings = EngineSettings(model=str(path), **settings)
     model = load_or_describe(source, torch.float32, engine_settings)
-    return convert_to_native(model, source, engine_settings)
+    return convert_to_kernels(model, source, engine_settings)
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])
@@ -160,7 +160,7 @@ def test_shared_weights_are_those_of_the_process(kind: str, tmp_path: Path) -> N
     ("changes", "settings", "reason"),
     [
         ({"head_dim": 8}, {}, "head size 8"),
-        ({}, {"device": "cuda"}, "are the CPU's"),
+        ({}, {"device": "cuda", "attention": "sdpa"}, "are the CPU's"),
         ({}, {"attention": "sdpa"}, "the settings require attention 'sdpa'"),
     ],
 )
@@ -170,10 +170,10 @@ def test_unsupported_models_stay_with_pytorch(
     path = tiny_gguf(tmp_path, "Q4_1", **changes)
     source = resolve(str(path))
     loaded = load_model(source, torch.float32, torch.device("cpu"))
-    kept = convert_to_native(loaded, source, EngineSettings(model=str(path), quantization="auto", **settings))
+    kept = convert_to_kernels(loaded, source, EngineSettings(model=str(path), quantization="auto", **settings))
     assert kept == (loaded, "none")
     with pytest.raises(UnsupportedModel, match=reason):
-        convert_to_native(loaded, source, EngineSettings(model=str(path), quantization="int4", **settings))
+        convert_to_kernels(loaded, source, EngineSettings(model=str(path), quantization="int4", **settings))
 
 
 def test_a_model_that_pytorch_computes_is_loaded(tmp_path: Path) -> None:
