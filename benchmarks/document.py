@@ -236,6 +236,11 @@ SECTIONS = {
         " step reads all weights, and the keys and values of all sequences, at the bandwidth of a plain copy. Beside it"
         " the continuous batching of `transformers` in its default settings, with PyTorch's attention.",
     ),
+    "gpu-formats": (
+        "GPU: quantised weights and KV cache",
+        "One shape with random weights, quantised as those of checkpoints with groups of 128 inputs, and the KV cache"
+        " in bfloat16 (auto) or int8. Columns as above; ratio: to the first rows, where nothing is quantised.",
+    ),
 }
 
 

@@ -6,7 +6,10 @@ Both get the same prompts, greedy, all at once, ends of sequence ignored. Each o
 repeats; `transformers`, which is far slower, runs once after a short warm-up, at some batch sizes only. `gpu.json` is
 written after each shape.
 
-    --device cpu --quick    tests the program on a tiny model; its figures mean nothing.
+    --formats               measures quantised weights and an int8 KV cache instead, without `transformers`: one shape,
+                            8B or that of `--shape`, for some minutes; `gpu-formats.json` is written at the end.
+    --device cpu --quick    tests the program on a tiny model in Triton's interpreter (TRITON_INTERPRET=1); its figures
+                            mean nothing and are not written.
 """
 
 from __future__ import annotations
@@ -20,12 +23,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+import triton
 from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaForCausalLM
 
-from benchmarks.gpu_models import SHAPES, Shape, bandwidth, bytes_per_step, our_engine, their_model, weight_dtype
+from benchmarks.gpu_models import (
+    SHAPES,
+    STORAGES,
+    Shape,
+    Storage,
+    bandwidth,
+    bytes_per_step,
+    our_engine,
+    their_model,
+    weight_dtype,
+)
 from benchmarks.measures import median
 from benchmarks.report import print_rows
-from benchmarks.results import RESULTS, Row, make_result, write
+from benchmarks.results import RESULTS, Row, Value, make_result, write
 from benchmarks.workloads import Request, fixed
 from inference_worker.engine.engine import Engine
 from inference_worker.engine_protocol import GenerationRequest
@@ -91,20 +105,28 @@ class Speed:
 
 FULL = Plan([SHAPES[name] for name in ("135M", "1B", "8B")], [1, 4, 16, 64, 256], [16, 256], CONTEXT, OUTPUTS,
             [512, 2048], PREFILL_TOKENS, repeats=3)  # fmt: skip
+FORMATS = Plan([SHAPES["8B"]], [1, 4, 16, 64], [], CONTEXT, OUTPUTS, [512], 8192, repeats=2)
 QUICK = Plan([SHAPES["tiny"]], [1, 3], [3], 20, 6, [32, 48], 96, repeats=1)
+QUICK_FORMATS = Plan([SHAPES["tiny"]], [2], [], 8, 2, [16], 16, repeats=1)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run `python -m benchmarks.gpu`: measure our engine and `transformers` on a GPU, print, and write `gpu.json`."""
-    options = _options()
+    options = _options(arguments)
     device = torch.device(options.device)
     if device.type == "cuda" and not torch.cuda.is_available():
         sys.exit("benchmarks.gpu: there is no CUDA device here; `--device cpu --quick` tests the program")
     if device.type == "cpu" and not options.quick:
         sys.exit("benchmarks.gpu: these shapes are for a GPU; on the CPU only `--quick` runs")
-    plan = QUICK if options.quick else FULL
+    if device.type == "cpu" and not triton.knobs.runtime.interpret:
+        sys.exit("benchmarks.gpu: on the CPU set TRITON_INTERPRET=1, for Triton's interpreter")
+    full, quick = (FORMATS, QUICK_FORMATS) if options.formats else (FULL, QUICK)
+    plan = quick if options.quick else full
     if options.shape:
         plan = replace(plan, shapes=[SHAPES[name] for name in options.shape])
+    if options.formats:
+        _measure_formats(plan, device, None if options.quick else options.out)
+        return
     copied = bandwidth(device, 2**24 if options.quick else 2**31)
     settings = {"prompt": plan.prompt, "outputs": plan.outputs, "repeats": plan.repeats, "bandwidth": copied}
     speeds: dict[tuple[Shape, Case], tuple[Speed, Speed | None]] = {}
@@ -125,9 +147,42 @@ def main() -> None:
         save()
 
 
-def _our_speeds(shape: Shape, plan: Plan, device: torch.device) -> list[tuple[Case, Speed]]:
+def _measure_formats(plan: Plan, device: torch.device, folder: Path | None) -> None:
+    """Measure all formats of weights and cache, print, and write `gpu-formats.json` to `folder`, if there is one."""
+    rows = [row for shape in plan.shapes for row in _format_rows(shape, plan, device)]
+    print_rows(rows, "weights and KV cache by format")
+    if folder is not None:
+        settings: dict[str, Value] = {"prompt": plan.prompt, "outputs": plan.outputs, "repeats": plan.repeats}
+        print(write(make_result("gpu-formats", settings, rows), folder), flush=True)
+
+
+def _format_rows(shape: Shape, plan: Plan, device: torch.device) -> list[Row]:
+    """Measure our engine with each format of weights and cache; ratios are to the first, which is not quantised."""
+    rows: list[Row] = []
+    plain: dict[Case, float] = {}
+    for storage in STORAGES:
+        for case, speed in _our_speeds(shape, plan, device, storage):
+            measured = speed.prefill if case.outputs == 1 else speed.decode
+            rows.append(
+                {
+                    "shape": shape.name,
+                    "weights": storage.weights,
+                    "cache": storage.cache,
+                    "batch": case.batch,
+                    "prompt": case.prompt,
+                    "measure": "prefill" if case.outputs == 1 else "decode",
+                    "tokens_per_second": measured,
+                    "ratio": measured / plain.setdefault(case, measured),
+                }
+            )
+    return rows
+
+
+def _our_speeds(
+    shape: Shape, plan: Plan, device: torch.device, storage: Storage = STORAGES[0]
+) -> list[tuple[Case, Speed]]:
     """Measure our engine with each load of the plan: the median of its repeats, after one for warming up."""
-    engine = our_engine(shape, device, plan.most, plan.longest)
+    engine = our_engine(shape, device, plan.most, plan.longest, storage)
     speeds = [_median([_ours(engine, shape, case, i) for i in range(plan.repeats + 1)][1:]) for case in plan.cases]
     del engine
     _free_memory(device)
@@ -239,13 +294,14 @@ def _free_memory(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-def _options() -> argparse.Namespace:
+def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda", help="cuda, cuda:N, or cpu with --quick")
     parser.add_argument("--shape", action="append", choices=SHAPES, help="a shape to measure; default: all")
+    parser.add_argument("--formats", action="store_true", help="measure quantised weights and an int8 KV cache")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result file")
     parser.add_argument("--quick", action="store_true", help="run a tiny model once and write no result")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

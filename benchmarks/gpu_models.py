@@ -1,5 +1,7 @@
 """Builds models of published shapes with random weights for the GPU benchmark, and computes their memory bound.
 
+Random weights may be quantised, as those of a quantised checkpoint are when it is loaded.
+
 Speed does not depend on the weights' values, so no checkpoint is needed. The bound of a decode step is the time to read
 every weight once, and every running sequence's keys and values, at the bandwidth of a plain copy.
 """
@@ -7,10 +9,12 @@ every weight once, and every running sequence's keys and values, at the bandwidt
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from inference_worker.engine.engine import Engine
@@ -18,6 +22,8 @@ from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.rms_norm import RMSNorm
 from inference_worker.engine.layers.rotary import rotary_from_config
 from inference_worker.engine.models.families import FAMILIES
+from inference_worker.engine.native.packing import GROUP, Fp8Values, Int4Values, Int8Values
+from inference_worker.engine.weights.weights import Quantisation, parameters_by_name
 from inference_worker.settings import EngineSettings
 
 COPY_BYTES = 2**31
@@ -52,8 +58,69 @@ SHAPES = {
 }
 
 
-def our_engine(shape: Shape, device: torch.device, sequences: int, context: int) -> Engine:
-    """Build Headrace's engine with random weights for `sequences` of `context` tokens, without a prefix cache."""
+class Storage(NamedTuple):
+    """The formats of linear layers' weights (`none`: not quantised; `int8`, `int4` or `fp8`) and of the KV cache."""
+
+    weights: str = "none"
+    cache: str = "auto"
+
+
+STORAGES = [
+    Storage(),
+    Storage("int8"),
+    Storage("int4"),
+    Storage("fp8"),
+    Storage(cache="int8"),
+    Storage("int4", cache="int8"),
+]
+
+
+class RandomMatrices:
+    """A `Checkpoint` of a model in memory whose matrices are read as random ones in a quantised format.
+
+    Groups of 128 inputs share a scale where they fit, as in most published checkpoints.
+    """
+
+    files = ()
+
+    def __init__(self, model: Decoder, form: str) -> None:
+        self._parameters = parameters_by_name(model)
+        self._form = form
+
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Return the shape of every parameter by its name in checkpoints."""
+        return {name: tuple(parameter.shape) for name, parameter in self._parameters.items()}
+
+    def read(self, name: str) -> Tensor:
+        """Return the parameter `name`, which is not copied."""
+        return self._parameters[name]
+
+    def quantisation(self) -> Quantisation:
+        """Return how the CPU kernels would have the matrices."""
+        return "int4" if self._form == "int4" else "int8"
+
+    def quantised(self, name: str) -> Int4Values | Int8Values | Fp8Values:
+        """Return a random matrix of the shape of the parameter `name`, on its device."""
+        weight = self._parameters[name]
+        outputs, inputs = weight.shape
+        span = 128 if inputs % 128 == 0 else GROUP
+        scales = torch.rand(outputs, inputs // span, device=weight.device).repeat_interleave(span // GROUP, dim=1)
+        if self._form == "fp8":
+            return Fp8Values((weight.float() / 0.02 * 64).to(torch.float8_e4m3fn), scales * 0.0005)
+        if self._form == "int8":
+            codes = torch.randint(-127, 128, weight.shape, dtype=torch.int8, device=weight.device)
+            return Int8Values(codes, scales * 0.0005)
+        codes = torch.randint(0, 16, weight.shape, dtype=torch.uint8, device=weight.device)
+        return Int4Values(codes, scales * 0.008, scales * -0.06)
+
+
+def our_engine(
+    shape: Shape, device: torch.device, sequences: int, context: int, storage: Storage = STORAGES[0]
+) -> Engine:
+    """Build Headrace's engine with random weights for `sequences` of `context` tokens, without a prefix cache.
+
+    On the CPU its attention and quantised matrices are computed by Triton's interpreter.
+    """
     config, dtype = shape.config(context), weight_dtype(device)
     described = FAMILIES["llama"](config)
     rotary = rotary_from_config(config, described.shape.head_size)
@@ -61,9 +128,17 @@ def our_engine(shape: Shape, device: torch.device, sequences: int, context: int)
         model = Decoder(described, rotary, dtype=dtype)
     model.allocate(device)
     _randomise(model)
+    if storage.weights != "none":
+        # Imported here because it loads Triton.
+        from inference_worker.engine.loading.triton_conversion import fill  # noqa: PLC0415
+
+        fill(model, RandomMatrices(model, storage.weights), device, "own")
     settings = EngineSettings(
         model=shape.name,
         device=str(device),
+        attention="triton",
+        quantization=storage.weights,
+        kv_cache_dtype=storage.cache,
         max_model_len=context,
         max_num_seqs=sequences,
         max_num_batched_tokens=MOST_BATCHED_TOKENS,

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+pytest.importorskip("triton", reason="there are builds of Triton for Linux only")
+
 from benchmarks.gpu_models import SHAPES, bandwidth, bytes_per_step, our_engine
 from inference_worker.engine.execution.fault_isolation import IsolatingRunner
 from inference_worker.engine.layers.rms_norm import RMSNorm
