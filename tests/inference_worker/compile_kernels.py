@@ -66,9 +66,7 @@ def compile_kernel(
     return len(compiled.asm["cubin"])
 
 
-def attend(
-    capability: int, *, single: bool, capped: bool = False, sinks: bool = False, quantised: bool = False
-) -> int:
+def attend(capability: int, *, single: bool, capped: bool = False, sinks: bool = False, quantised: bool = False) -> int:
     launch = tiling(4, 128, torch.bfloat16.itemsize, single)
     splits = 8 if single else 1
     constants = {
