@@ -174,6 +174,7 @@ class Authenticator:
             return cached
         if self._cache.is_invalid(identity):
             raise InvalidApiKey(f"key {key.key_id} is unknown or wrong")
+        self._early.cancel(identity)  # it may end after this look-up, with an older record
         try:
             return await self._look_up(identity)
         except StoreUnavailable:

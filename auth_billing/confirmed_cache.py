@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from auth_billing.early_reads import EARLY_SHARE, EarlyReads
+from auth_billing.early_reads import EarlyReads, is_due
 from auth_billing.errors import StoreUnavailable
 from auth_billing.ttl_cache import TtlCache
 
 CONFIRMED_TTL = 4.0
-"""Seconds after which a cached setting is read again."""
+"""Most seconds between reads of a cached setting in use (`early_reads.py`)."""
 STALE_TTL = 300.0
 """Seconds for which a cached setting applies while the store is unavailable."""
 
@@ -30,7 +30,7 @@ class _Confirmed(Generic[V]):
 
 
 class ConfirmedCache(Generic[K, V]):
-    """A cache of up to `capacity` settings, each read from the store again `CONFIRMED_TTL` seconds later."""
+    """A cache of up to `capacity` settings, each read from the store again at most `CONFIRMED_TTL` seconds later."""
 
     def __init__(self, capacity: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -45,9 +45,10 @@ class ConfirmedCache(Generic[K, V]):
         """
         cached = self._cache.get(key)
         if cached is not None and (left := cached.until - self._clock()) > 0:
-            if left <= EARLY_SHARE * CONFIRMED_TTL:
+            if is_due(left, CONFIRMED_TTL):
                 self._early.start(key, lambda: self._find(key, find))
             return cached.value
+        self._early.cancel(key)  # it may end after this read, with an older value
         try:
             return await self._find(key, find)
         except StoreUnavailable:

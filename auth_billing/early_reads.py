@@ -1,7 +1,7 @@
 """Reads cached settings again shortly before they expire, in the background, so that no request waits for the store.
 
-A setting that is used in the last quarter of its time to live is read then. It is never used for longer than without
-such a read: where that has not ended, the next use after the expiry waits for a read of its own.
+A setting that is used in the last quarter of its time to live is read then. Its time to live does not change: if the
+early read has not ended when it expires, the next use waits for a read of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ EARLY_SHARE = 0.25
 """Fraction of a setting's time to live, at its end, in which a use starts an early read."""
 
 K = TypeVar("K", bound=Hashable)
+
+
+def is_due(left: float, ttl: float) -> bool:
+    """Return whether a setting with `left` of its `ttl` seconds left should be read again now."""
+    return left <= EARLY_SHARE * ttl
 
 
 class EarlyReads(Generic[K]):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-FIELDS = 4
 """Fields of each object."""
 EXAMPLES = 2
 """Solved tasks of the same kind before each question."""

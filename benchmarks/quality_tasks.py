@@ -1,4 +1,4 @@
-"""`python -m benchmarks.quality_tasks`: measures by tasks what quantisation and number formats cost in quality.
+"""`python -m benchmarks.quality_tasks`: measures the loss of quality by number formats in tasks that are answered right.
 
 Each variant of the default model (`benchmarks.quality`) answers the same questions greedily: objects extracted from
 texts, whose form a grammar ensures, and arithmetic in steps. Answers are checked exactly and compared task by task

@@ -64,7 +64,7 @@ def raise_file_limit() -> None:
 def freeze_objects() -> None:
     """Exempt the objects that exist now, such as modules and classes, from later garbage collections: they stay.
 
-    A collection that scans them takes a tenth of a second, in which the process does nothing else.
+    A full collection would scan them, in which time the process does nothing else.
     """
     gc.collect()
     gc.freeze()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from auth_billing.access.model_access import ModelAccess
-from auth_billing.early_reads import EARLY_SHARE
+from auth_billing.early_reads import is_due
 from auth_billing.keys.key_records import ApiKeyRecord
 from auth_billing.ttl_cache import TtlCache
 from router.messages import KeySet
@@ -65,7 +65,7 @@ class KeyCache:
 
     def is_due(self, cached: CachedKey) -> bool:
         """Return whether the cached API key has to be confirmed soon, so that an early read should start."""
-        return cached.confirmed_until - self._clock() <= EARLY_SHARE * CONFIRMED_TTL
+        return is_due(cached.confirmed_until - self._clock(), CONFIRMED_TTL)
 
     def is_invalid(self, identity: Identity) -> bool:
         """Return whether the store denied the API key with this id and digest within the last `INVALID_TTL` seconds."""

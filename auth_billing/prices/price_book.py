@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from auth_billing.early_reads import EARLY_SHARE, EarlyReads
+from auth_billing.early_reads import EarlyReads, is_due
 from auth_billing.errors import NoSuchRecord, PricesChanged, PricesInFile, StoreUnavailable, UnacceptableValue
 from auth_billing.prices.price_file import PriceFile
 from auth_billing.prices.pricing import PriceList, RateCard, check_rate
@@ -77,7 +77,7 @@ class PriceBook:
         self._early: EarlyReads[None] = EarlyReads()
 
     async def current(self) -> PriceList:
-        """Return the price list in force, read from the store at most every `CACHE_TTL` seconds.
+        """Return the price list in force, at most `CACHE_TTL` seconds old while the store answers.
 
         The list is empty and of version 0 if no prices were ever set.
 
@@ -167,7 +167,7 @@ class PriceBook:
     @property
     def _is_due(self) -> bool:
         """Whether the known version is to be read again soon, so that an early read of the store should start."""
-        return self._monotonic() - self._read_at >= (1 - EARLY_SHARE) * CACHE_TTL
+        return is_due(self._read_at + CACHE_TTL - self._monotonic(), CACHE_TTL)
 
     async def _read_if_due(self) -> None:
         async with self._reading:
@@ -178,12 +178,14 @@ class PriceBook:
         return self._known if self._monotonic() - self._read_at < CACHE_TTL else None
 
     async def _read(self) -> PriceList:
-        self._read_at = self._monotonic()
+        before, self._read_at = self._read_at, self._monotonic()
         try:
             newest = await self._store.newest()
         except StoreUnavailable:
             if self._known is None:
                 raise
+            if self._read_at - before < CACHE_TTL:  # an early read
+                self._read_at = before
             return self._known
         prices = NO_PRICES if newest is None else newest.prices
         self._known = prices if newest is not None else None

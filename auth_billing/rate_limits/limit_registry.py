@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from auth_billing.early_reads import EARLY_SHARE
+from auth_billing.early_reads import is_due
 from auth_billing.errors import StoreUnavailable
 from auth_billing.rate_limits.limits import Limits, Subject, SubjectKind, key_subject
 from auth_billing.rate_limits.ports import LimitStore
@@ -83,7 +83,7 @@ class LimitRegistry:
         read_at = {subject.id: self._known.get(subject.id, _UNREAD)[0] for subject in subjects}
         if old := [subject for subject in subjects if now >= read_at[subject.id] + CACHE_TTL]:
             await asyncio.shield(self._reading_of(old, now))
-        elif due := [each for each in subjects if now >= read_at[each.id] + (1 - EARLY_SHARE) * CACHE_TTL]:
+        elif due := [each for each in subjects if is_due(read_at[each.id] + CACHE_TTL - now, CACHE_TTL)]:
             self._reading_of(due, now)  # in the background, so that no request waits for it
         return [self._known[subject.id][1] for subject in subjects]
 
@@ -117,6 +117,7 @@ class LimitRegistry:
         if reading is None:
             reading = self._reading[names] = asyncio.create_task(self._read(subjects, now))
             reading.add_done_callback(lambda _: self._reading.pop(names, None))
+            reading.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it
         return reading
 
     async def _read(self, subjects: Sequence[Subject], now: float) -> None:

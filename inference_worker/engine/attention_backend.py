@@ -1,7 +1,7 @@
 """Defines the interface of the engine's attention backends: queries, keys and values of a step in, attention out.
 
-All tokens of a step are packed in one flat dimension T, sequence after sequence; there is no padding, and prefill and
-decode are the same computation. Sequence `s` owns query rows `query_start[s] .. query_start[s+1]-1`, which are
+All tokens of a step are packed in one flat dimension T, sequence after sequence; there is no padding and no separate
+prefill and decode, but a backend may add in another order for prompts (`prompt_lengths`). Sequence `s` owns query rows `query_start[s] .. query_start[s+1]-1`, which are
 the *last* of its `sequence_lengths[s]` known positions.
 """
 
@@ -28,9 +28,9 @@ class AttentionMetadata:
         max_sequence_length: largest of `sequence_lengths`.
         read_from: [S] int64, the row from which on a sequence's final hidden states are read; None: from its first.
             A backend may skip the outputs of earlier rows in the last layer, but must write their keys and values.
-        prompt_lengths: [S] int64 tokens of each sequence's prompt; None: all prompts go on after the step. A backend
-            may add in another order for prompts than for their last token and generated ones, but not by the rows that
-            happen to be in a step.
+        prompt_lengths: [S] int64 tokens of each sequence's prompt; None: all rows of the step are of prompts, before
+            their last tokens. A backend may add in another order for these than for a prompt's last token and generated
+            ones; which other rows are in the step must not matter.
     """
 
     query_start: Tensor

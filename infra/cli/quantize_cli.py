@@ -50,12 +50,12 @@ def quantize(
     ] = None,
     text: Annotated[
         Path | None,
-        typer.Option(help="Text to measure quality on; by default one of ours.", show_default=False),
+        typer.Option(help="Text to measure quality on; by default the project's.", show_default=False),
     ] = None,
     calibration: Annotated[
         Path | None,
         typer.Option(
-            help="Text like that of later prompts: int4 is rounded for its inputs. By default one of ours.",
+            help="Text for whose inputs int4 is rounded, best like that of later prompts. By default the project's.",
             show_default=False,
         ),
     ] = None,

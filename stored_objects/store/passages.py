@@ -22,9 +22,9 @@ from stored_objects.vector_stores.passages import PassageBlock, PassageSet, SetS
 
 SETS, BLOCKS = "passage_sets", "passage_blocks"
 """Collections of sets of passages, and of their blocks."""
-ERASURE_SECONDS = 60.0
-"""Time after which an erasure that has not ended is taken for interrupted; longer than the store's calls take."""
-_KEPT = {"state": {"$ne": SetState.ERASING.value}}
+ERASURE_LEASE = 60.0
+"""Seconds for which one process may erase sets, longer than the store's calls take; then another one goes on."""
+_NOT_ERASING = {"state": {"$ne": SetState.ERASING.value}}
 _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[Passage])
 
 
@@ -41,10 +41,10 @@ class MongoPassages:
         first = replace(new, references=[reference], kept=1)
         if await self._sets.insert_if_absent(to_document(first, state=first.state.value)):
             return first
-        absent = {"_id": new.id, **_KEPT, "references": {"$ne": reference}}
+        absent = {"_id": new.id, **_NOT_ERASING, "references": {"$ne": reference}}
         change = {"$push": {"references": reference}, "$inc": {"kept": 1}}
         await self._sets.update_matching(absent, change)
-        return await self._sets.find_record(_set, {"_id": new.id, "references": reference, **_KEPT})
+        return await self._sets.find_record(_set, {"_id": new.id, "references": reference, **_NOT_ERASING})
 
     async def claim(self, id: str, runner: str, now: float, lease: float) -> bool:
         """Give a set that is being built, and that no other process holds, to `runner` in MongoDB."""
@@ -101,15 +101,17 @@ class MongoPassages:
         return await self._erase_unkept({}, limit)
 
     async def _erase_unkept(self, query: dict[str, Any], limit: int) -> int:
-        """Erase sets as the one process that may, so that nobody deletes the blocks of a set that is built anew."""
+        """Erase sets under a lease, so that no late erasure deletes the blocks of a set that is built again."""
         now, runner = self._clock(), uuid.uuid4().hex
-        free = {"$or": [_KEPT, {"lease": {"$lte": now}}]}
+        free = {"$or": [_NOT_ERASING, {"lease": {"$lte": now}}]}
         found = await self._sets.find({**query, **free, "kept": 0}, {"_id": 1}).limit(limit).to_list(limit)
         if found:
-            claim = {"state": SetState.ERASING.value, "runner": runner, "lease": now + ERASURE_SECONDS}
+            claim = {"state": SetState.ERASING.value, "runner": runner, "lease": now + ERASURE_LEASE}
             ids = {"_id": {"$in": [each["_id"] for each in found]}}
             await self._sets.update_many({**ids, **free, "kept": 0}, {"$set": claim})
             claimed = [each["_id"] async for each in self._sets.find({**ids, "runner": runner}, {"_id": 1})]
+            if self._clock() > now + ERASURE_LEASE / 2:  # this process stood still: a sweep erases them
+                return 0
             await self._blocks.delete_many({"set": {"$in": claimed}})
             await self._sets.delete_many({"_id": {"$in": claimed}, "runner": runner})
         return len(found)

@@ -17,6 +17,9 @@ from torch.nn.functional import scaled_dot_product_attention
 from inference_worker.engine.attention_backend import AttentionBackend, AttentionInputs, AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache
 
+_MOST_SCORES = 1 << 26
+"""Most scores in memory at once, float32, where they are computed one by one; several tensors have this size."""
+
 
 @dataclass(frozen=True)
 class _Group:
@@ -102,27 +105,34 @@ class SdpaAttention(AttentionBackend):
         if inputs.softcap is None and inputs.sinks is None:
             attended = scaled_dot_product_attention(folded, keys, values, attn_mask=mask, scale=inputs.scale)
         else:
-            attended = _softmax(_capped_scores(folded, keys, inputs), mask, inputs.sinks).to(values.dtype) @ values
+            attended = _explicit(folded, keys, values, mask, inputs)
         return (
             attended.view(count, -1, shared, queries, size).permute(0, 3, 1, 2, 4).reshape(count, queries, heads, size)
         )
 
 
-def _capped_scores(queries: Tensor, keys: Tensor, inputs: AttentionInputs) -> Tensor:
-    """Return float32 scores of [s, Hkv, shared * q, D] queries over [s, Hkv, n, D] keys: [s, Hkv, shared * q, n]."""
-    scores = (queries @ keys.transpose(2, 3)).float() * inputs.scale
-    return scores if inputs.softcap is None else inputs.softcap * torch.tanh(scores / inputs.softcap)
+def _explicit(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, inputs: AttentionInputs) -> Tensor:
+    """Attend with soft caps and sinks, of [s, Hkv, shared * q, D] queries over [s, Hkv, n, D] keys and values.
 
-
-def _softmax(scores: Tensor, mask: Tensor, sinks: Tensor | None) -> Tensor:
-    """Return the weights of [s, Hkv, shared * q, n] scores where `mask` is true; each head's sink takes a part."""
-    scores = scores.masked_fill(~mask, float("-inf"))
-    if sinks is None:
-        return scores.softmax(dim=-1)
-    count, kv_heads, rows, length = scores.shape
-    shared = len(sinks) // kv_heads
-    of_rows = sinks.view(1, kv_heads, shared, 1).expand(count, -1, -1, rows // shared).reshape(count, kv_heads, rows, 1)
-    return torch.cat([scores, of_rows], dim=-1).softmax(dim=-1)[..., :length]
+    Some rows at a time, because the scores are in memory. Returns [s, Hkv, shared * q, D].
+    """
+    count, kv_heads, rows, _ = queries.shape
+    sinks = None
+    if inputs.sinks is not None:
+        of_rows = inputs.sinks.view(kv_heads, -1, 1).expand(-1, -1, rows * kv_heads // len(inputs.sinks))
+        sinks = of_rows.reshape(1, kv_heads, rows, 1).expand(count, -1, -1, -1)
+    some = max(1, _MOST_SCORES // (count * kv_heads * keys.shape[2]))
+    attended = []
+    for first in range(0, rows, some):
+        part = slice(first, first + some)
+        scores = (queries[:, :, part] @ keys.transpose(2, 3)).float() * inputs.scale
+        if inputs.softcap is not None:
+            scores = inputs.softcap * torch.tanh(scores / inputs.softcap)
+        scores = scores.masked_fill(~mask[:, :, part], float("-inf"))
+        if sinks is not None:
+            scores = torch.cat([scores, sinks[:, :, part]], dim=-1)
+        attended.append(scores.softmax(dim=-1)[..., : keys.shape[2]].to(values.dtype) @ values)
+    return torch.cat(attended, dim=2)
 
 
 def _plan(metadata: AttentionMetadata, block_size: int) -> list[_Group]:

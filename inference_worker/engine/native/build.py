@@ -122,10 +122,12 @@ def prebuild() -> list[Path]:
     Container images are built so. Returns the paths of the libraries.
 
     Raises:
-        NativeUnavailable: there is no compiler, or it failed.
+        NativeUnavailable: there is no compiler, or it failed, or there are no kernels for the architecture.
     """
     compiler = find_compiler()
     names = [kind.name for kind in own_instruction_sets()]
+    if not names:
+        raise NativeUnavailable(f"there are no kernels for {platform.machine()}")
     targets = [_prebuilt(name) for name in names]
     with ThreadPoolExecutor(len(targets)) as threads:
         builds = [

@@ -27,7 +27,7 @@ from inference_worker.errors import NativeError, NativeUnavailable
 log = structlog.get_logger(__name__)
 
 AttentionBits = Literal[32, 8]
-"""Bits of the numbers in prefill attention: float32, or integers (ADR 0042, 0045)."""
+"""Bits of the numbers in prefill attention: float32, or 8, which are 13 without products of bytes (ADR 0042, 0045)."""
 HEAD_STEP = 16
 """The head size must be a multiple of this."""
 

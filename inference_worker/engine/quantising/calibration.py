@@ -1,7 +1,7 @@
 """Passes a text through a model layer after layer, to measure the inputs of its linear layers while they are rounded.
 
 The inputs of a layer come from the rounded layers before it, so that its rounding makes up for some of their errors.
-Only one decoder layer is in float32 at a time, with the moments of the inputs of those of its matrices that share them.
+Only one decoder layer is in float32 at a time, and the moments of one set of inputs are in memory.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from inference_worker.engine.layers.rotary import max_context_length
-from inference_worker.engine.quantising.error_feedback import InputMoments
+from inference_worker.engine.quantising.gptq_rounding import InputMoments
 from inference_worker.errors import UnsupportedModel
 
-CALIBRATION = Path(__file__).with_name("calibration.txt")
+CALIBRATION_TEXT = Path(__file__).with_name("calibration.txt")
 """Prose, questions and answers, code and tables, most of it in English; nothing of the text that measures quality."""
 
 _WINDOW, _BATCH = 512, 4
 
-Round = Callable[[str, InputMoments], Tensor]
+RoundMatrix = Callable[[str, InputMoments], Tensor]
 """Rounds the matrix of that name for inputs with these moments; returns the weights that it stands for, [out, in]."""
 
 
@@ -37,13 +37,13 @@ class _Arguments:
     named: dict[str, Any] = field(default_factory=dict)
 
 
-class _Seen(Exception):
-    """Ends a forward pass early: all that it should show has been seen."""
+class _StopForward(Exception):
+    """Ends a forward pass once the wanted inputs are recorded."""
 
 
 @torch.no_grad()
-def calibrate(model: PreTrainedModel, names: Collection[str], ids: list[int], round_matrix: Round) -> None:
-    """Round the matrices `names` of a model's decoder layers one after another, with the moments of their inputs.
+def calibrate(model: PreTrainedModel, names: Collection[str], ids: list[int], round_matrix: RoundMatrix) -> None:
+    """RoundMatrix the matrices `names` of a model's decoder layers one after another, with the moments of their inputs.
 
     Args:
         model: on the CPU; its decoder layers have no weights afterwards.
@@ -92,7 +92,7 @@ def _layer_arguments(model: PreTrainedModel, layers: nn.ModuleList, ids: Tensor)
     def record(hidden: Tensor, *positional: Any, **named: Any) -> Tensor:
         found.append(_Arguments(positional, named))
         if len(found) == len(layers):
-            raise _Seen
+            raise _StopForward
         return hidden
 
     with _replaced_forwards(list(layers), record):
@@ -108,7 +108,7 @@ def _first_states(model: PreTrainedModel, first: nn.Module, ids: Tensor) -> Tens
 
     def record(hidden: Tensor, *_: Any, **__: Any) -> NoReturn:
         found.append(hidden)
-        raise _Seen
+        raise _StopForward
 
     with _replaced_forwards([first], record):
         _run(model, ids)
@@ -119,7 +119,7 @@ def _run(model: PreTrainedModel, ids: Tensor) -> None:
     """Run the model on [windows, length] ids until its layers have seen enough, with float32 hidden states."""
     try:
         model.base_model(inputs_embeds=model.get_input_embeddings()(ids).float(), use_cache=False)
-    except _Seen:
+    except _StopForward:
         return
 
 
@@ -169,13 +169,15 @@ def _moments(layer: nn.Module, matrix: nn.Linear, states: list[Tensor], argument
         flat = inputs[0].flatten(0, -2)
         total.addmm_(flat.T, flat)
         rows += len(flat)
-        raise _Seen
+        raise _StopForward
 
     hook = matrix.register_forward_pre_hook(add)
     for batch in states:
         try:
             _output(layer, batch, arguments)
-        except _Seen:
+        except _StopForward:
             continue
     hook.remove()
+    if not total.isfinite().all():
+        raise UnsupportedModel("its hidden states overflow in float32: it can't be calibrated")
     return total / rows

@@ -18,7 +18,7 @@ from transformers.utils import logging as transformers_logging
 from inference_worker.engine.models.transformers_backend import described_model
 from inference_worker.engine.native.packing import GROUP
 from inference_worker.engine.quantising.calibration import calibrate
-from inference_worker.engine.quantising.error_feedback import InputMoments
+from inference_worker.engine.quantising.gptq_rounding import InputMoments
 from inference_worker.engine.quantising.schemes import SCHEMES, Scheme, SchemeName
 from inference_worker.engine.weights.compressed_tensors import CompressedTensorsFormat
 from inference_worker.engine.weights.pretrained import from_pretrained
@@ -56,10 +56,11 @@ def write_quantised(
         to: the scheme of its linear layers.
         out: the folder that is filled.
         progress: called after each matrix.
-        calibration: token ids of the text that schemes with calibration compute the inputs of matrices with.
+        calibration: token ids of the calibration text, which int4 alone reads.
 
     Raises:
-        UnsupportedModel: the tensors of the model are not those of its linear layers (experts).
+        UnsupportedModel: the tensors of the model are not those of its linear layers (experts), or its decoder layers are
+            no chain and `to` is calibrated.
         BadWeights: a file is damaged or missing.
     """
     source = SafetensorsFolder(folder)
@@ -107,7 +108,7 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 
 def _dtype(config: PreTrainedConfig) -> torch.dtype:
-    """Return the number format in which the model waits for its calibration: that of its files."""
+    """Return the number format in which the model is loaded for calibration: that of its files."""
     return config.dtype if isinstance(config.dtype, torch.dtype) else torch.float32
 
 

@@ -13,7 +13,7 @@ import torch
 from inference_worker.engine.engine import Engine
 from inference_worker.engine.layers.rotary import max_context_length
 from inference_worker.engine.loading.model_loader import read_config
-from inference_worker.engine.quantising.calibration import CALIBRATION
+from inference_worker.engine.quantising.calibration import CALIBRATION_TEXT
 from inference_worker.engine.quantising.folder_writer import MatrixError, Progress, new_folder, write_quantised
 from inference_worker.engine.quantising.schemes import SchemeName
 from inference_worker.engine.quantising.teacher_forcing import PASSAGE, WINDOWS, Prediction, predict, windows
@@ -96,7 +96,7 @@ def quantise(
 
     Args:
         text: text on which quality is measured; None: one of the project's, 1,550 words.
-        calibration: text whose inputs int4 matrices are rounded for; None: one of the project's. The others need none.
+        calibration: text for whose inputs int4 matrices are rounded; None: the project's. int8 and fp8 need none.
         progress: called while weights are quantised.
         stage: called when a stage begins.
 
@@ -111,7 +111,7 @@ def quantise(
     if length < 2:
         raise UnsupportedModel(f"the text has {len(ids)} tokens: too few to measure quality")
     texts = windows(ids, length)
-    calibration_ids = tokenizer.encode(CALIBRATION.read_text(encoding="utf-8") if calibration is None else calibration)
+    calibration_ids = tokenizer.encode(CALIBRATION_TEXT.read_text(encoding="utf-8") if calibration is None else calibration)
     if not calibration_ids:
         raise UnsupportedModel("the text for calibration is empty")
     stage("original")

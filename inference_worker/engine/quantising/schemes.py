@@ -1,7 +1,7 @@
 """Rounds a matrix to int4, int8 or FP8 as a compressed-tensors checkpoint stores it (`weights/compressed_tensors.py`).
 
 Codes of int8 and FP8 are the nearest to the weights. Those of int4 are chosen for the inputs that the matrix has with
-some text (`error_feedback.py`).
+some text (`gptq_rounding.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from inference_worker.engine.native.packing import GROUP
-from inference_worker.engine.quantising.error_feedback import InputMoments, round_matrix
+from inference_worker.engine.quantising.gptq_rounding import InputMoments, round_matrix
 
 SchemeName = Literal["int4", "int8", "fp8"]
 
@@ -61,7 +61,7 @@ class Scheme:
 
 def _int4(weight: Tensor, moments: InputMoments | None) -> dict[str, Tensor]:
     """Round to 4 bits with a scale and a zero point for each 32 inputs."""
-    inputs = InputMoments.unknown(weight.shape[1]) if moments is None else moments
+    inputs = InputMoments.uncorrelated(weight.shape[1]) if moments is None else moments
     rounded = round_matrix(weight, inputs, _scale_dtype(weight.dtype))
     return {
         "weight_packed": _packed(rounded.codes, 4),

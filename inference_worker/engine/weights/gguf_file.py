@@ -56,6 +56,9 @@ class GGUFFile:
         self._infos: dict[str, list[TensorInfo]] = {}
         for name in sorted(self._stored.keys() - {_ROPE_FACTORS, *_LONG_ROPE_FACTORS}):  # gates before ups
             self._infos.setdefault(self._architecture.hugging_face_name(name), []).append(self._stored[name])
+        for name, infos in self._infos.items():
+            if infos[1:] and ".experts." not in name:
+                raise BadWeights(f"{path}: {' and '.join(info.name for info in infos)} are the same tensor, {name}")
 
     @property
     def files(self) -> Sequence[Path]:
@@ -82,7 +85,7 @@ class GGUFFile:
     def read(self, name: str) -> Tensor:
         """Return the tensor with this Hugging Face name, on the CPU, dequantised to float32."""
         infos = self._infos[name]
-        if self._interleaved(name):
+        if self._is_interleaved(name):
             return _interleaved([self._read(info) for info in infos])
         tensor = torch.cat([self._read(info) for info in infos], dim=-2) if infos[1:] else self._read(infos[0])
         if self._architecture.shifted_norms and name.endswith("norm.weight"):
@@ -109,11 +112,11 @@ class GGUFFile:
         heads = self._permuted_heads.get(_module(name))
         return type(values)(*(_unpermute(column, heads) for column in vars(values).values())) if heads else values
 
-    def _interleaved(self, name: str) -> bool:
+    def _is_interleaved(self, name: str) -> bool:
         return self._architecture.interleaved_experts and ".experts." in name
 
     def _shape(self, name: str, stored: list[tuple[int, ...]]) -> tuple[int, ...]:
-        if not self._interleaved(name):
+        if not self._is_interleaved(name):
             return _joined_shape(stored)
         if len(set(stored)) > 1:
             raise BadWeights(f"{name} is stored in parts of different shapes: {stored}")

@@ -91,6 +91,21 @@ async def test_prices_in_use_are_read_again_before_they_expire() -> None:
     assert store.absence.asked == before + 1
 
 
+async def test_prices_are_not_in_force_for_longer_after_an_early_read_that_failed() -> None:
+    store, seconds = ListPriceStore(), FakeClock()
+    book = PriceBook(store, monotonic=seconds)
+    await book.load(file("1"))
+    await book.current()
+    await PriceBook(store).load(file("2"))
+    seconds.now += (1 - EARLY_SHARE) * CACHE_TTL
+    store.absence.away = True
+    assert (await book.current()).version == 1
+    await asyncio.sleep(0)
+    store.absence.away = False
+    seconds.now += EARLY_SHARE * CACHE_TTL
+    assert (await book.current()).version == 2
+
+
 async def test_concurrent_requests_read_the_store_once() -> None:
     store = ListPriceStore()
     book = PriceBook(store)

@@ -40,7 +40,7 @@ struct Step {
     const int64_t* block_tables;  // [S, table_width]
     const int64_t* slots;         // [rows]
     const int64_t* read_from;     // [S], or null
-    const int64_t* prompt_lengths;  // [S], or null: all rows are of longer prompts
+    const int64_t* prompt_lengths;  // [S], or null: all rows are before a prompt's last token
 
     // The first row of a sequence; in the last layer, the first one whose states are read.
     int64_t first(int64_t sequence, bool last_layer) const {

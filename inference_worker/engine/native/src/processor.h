@@ -1,4 +1,4 @@
-// What a waiting thread needs of its processor: a clock, and pauses.
+// A clock, and the pause of a waiting thread, by processor.
 #pragma once
 
 #include <cstdint>

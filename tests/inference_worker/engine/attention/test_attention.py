@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
+from inference_worker.engine.attention import sdpa
 from inference_worker.engine.attention.reference import ReferenceAttention
 from inference_worker.engine.attention.registry import BACKENDS, create_attention, select_backend
 from inference_worker.engine.attention_backend import AttentionInputs, AttentionMetadata
@@ -153,6 +154,16 @@ def test_backends_equal_the_reference(
     torch.testing.assert_close(output, expected, rtol=tolerance, atol=tolerance)
     assert torch.equal(caches[0].keys[0], caches[1].keys[0])
     assert torch.equal(caches[0].values[0], caches[1].values[0])
+
+
+def test_some_rows_at_a_time_have_the_same_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = make_metadata([(9, 1), (0, 25)], 4, 11, seed=1)
+    query, key, value = (torch.randn(26, heads, 16) for heads in (4, 2, 2))
+    inputs = AttentionInputs(0, query, key, value, 1.0, None, 2.0, torch.randn(4))
+    whole = select_backend("sdpa", CPU)(make_cache(4, 2, 16, 11, seed=1)).forward(inputs, metadata)
+    monkeypatch.setattr(sdpa, "_MOST_SCORES", 350)
+    some = select_backend("sdpa", CPU)(make_cache(4, 2, 16, 11, seed=1)).forward(inputs, metadata)
+    torch.testing.assert_close(some, whole)
 
 
 def test_windows_may_differ_between_layers() -> None:

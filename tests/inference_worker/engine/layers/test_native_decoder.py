@@ -19,6 +19,7 @@ from inference_worker.engine.weights.weights import parameters_by_name
 from inference_worker.errors import NativeUnavailable
 from inference_worker.model_files.model_source import resolve
 from inference_worker.settings import ActivationBits
+from tests.fakes.int4_weights import matrices, rounded
 from tests.fakes.packed_steps import first_step, packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny
 from tests.inference_worker.engine.models.test_families import CASES
@@ -189,18 +190,28 @@ def test_unsupported_sizes_are_named(changes: dict[str, Any], reason: str, tmp_p
         dense_and_native(tmp_path, "llama", **FITTING | changes)
 
 
-@pytest.mark.parametrize("bits", [16, "auto", 8])
+@pytest.mark.parametrize(("bits", "quantised"), [(16, True), ("auto", True), (8, False)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
 @pytest.mark.parametrize("changes", [{}, {"sliding_window": 30, "use_sliding_window": True, "max_window_layers": 0}])
 def test_logits_depend_neither_on_chunks_nor_on_the_batch(
-    bits: ActivationBits, dtype: torch.dtype, changes: dict[str, Any], instructions: str | None, tmp_path: Path
+    bits: ActivationBits,
+    quantised: bool,
+    dtype: torch.dtype,
+    changes: dict[str, Any],
+    instructions: str | None,
+    tmp_path: Path,
 ) -> None:
-    """A prompt may be cut, found in the prefix cache, or come back after a preemption; drafts are computed together."""
+    """A prompt may be cut, found in the prefix cache, or come back after a preemption; drafts are computed together.
+
+    With 8 bits and int4 weights products of many rows use byte panels (ADR 0044).
+    """
     model, _ = dense_and_native(tmp_path, "qwen2", instructions, **FITTING | changes)
     assert {layer.self_attn.pattern.sliding_window for layer in model.model.layers} == {changes.get("sliding_window")}  # type: ignore[union-attr]
     kernels = Kernels(2, instructions)
-    read = parameters_by_name(model).__getitem__
-    native = NativeDecoder(model, read, kernels, activation_bits=bits)
+    weights: dict[str, Values] = {**parameters_by_name(model)}
+    if quantised:
+        weights |= {name: rounded(weight) for name, weight in matrices(model)}
+    native = NativeDecoder(model, weights.__getitem__, kernels, activation_bits=bits)
     sequences = [torch.arange(length).mul(7).remainder(97).tolist() for length in (170, 66, 80, 3)]
     alone = [packed_logits(native, [ids], [1], dtype, prompt_length=120)[0] for ids in sequences]
     for chunks in ([256], [64, 30, 1, 17], [5]):

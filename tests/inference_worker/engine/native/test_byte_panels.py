@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import torch
 
 from inference_worker.engine.layers.decoder import Decoder
-from inference_worker.engine.layers.linear import Linear, MergedLinear
 from inference_worker.engine.layers.native_decoder import NativeDecoder
 from inference_worker.engine.loading.model_loader import load_model
 from inference_worker.engine.native.library import Kernels
-from inference_worker.engine.native.packing import GROUP, Int4Values, Values
+from inference_worker.engine.native.packing import Values
 from inference_worker.engine.weights.weights import parameters_by_name
 from inference_worker.model_files.model_source import resolve
+from tests.fakes.int4_weights import matrices, rounded
 from tests.fakes.packed_steps import packed_logits
 from tests.fakes.tiny_models import save_tiny
 from tests.inference_worker.engine.conftest import EMULATED
@@ -30,15 +30,6 @@ def tiny(folder: Path) -> Decoder:
     model = load_model(resolve(str(folder)), torch.float32, torch.device("cpu"))
     assert isinstance(model, Decoder)
     return model
-
-
-def matrices(model: Decoder) -> Iterator[tuple[str, torch.Tensor]]:
-    """The matrices of its layers, by their published names."""
-    for path, layer in model.model.layers.named_modules(prefix="model.layers"):
-        if isinstance(layer, MergedLinear):
-            yield from ((f"{path.rpartition('.')[0]}.{part}", weight) for part, weight in layer.views())
-        elif isinstance(layer, Linear):
-            yield f"{path}.weight", layer.weight
 
 
 @pytest.fixture
@@ -60,15 +51,6 @@ def native_decoder(model: Decoder, values: Mapping[str, Values], kernels: Kernel
     """The model on the kernels, with `values` in place of its own matrices."""
     weights: dict[str, Values] = {**parameters_by_name(model), **values}
     return NativeDecoder(model, weights.__getitem__, kernels, activation_bits=8)
-
-
-def rounded(weight: torch.Tensor) -> Int4Values:
-    """The nearest int4 values, as the GGUF's Q4_1 rounds."""
-    groups = weight.view(weight.shape[0], -1, GROUP)
-    minimums = groups.amin(-1).half().float()
-    scales = ((groups.amax(-1) - minimums) / 15).half().float()
-    codes = ((groups - minimums[..., None]) / scales.clamp_min(1e-12)[..., None]).round().clamp(0, 15).to(torch.uint8)
-    return Int4Values(codes.flatten(1), scales, minimums)
 
 
 def prompts(*lengths: int) -> list[list[int]]:

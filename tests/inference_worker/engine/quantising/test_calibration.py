@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,13 +11,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from inference_worker.engine.quantising.calibration import CALIBRATION, calibrate
-from inference_worker.engine.quantising.error_feedback import InputMoments
+from inference_worker.engine.quantising.calibration import CALIBRATION_TEXT, calibrate
+from inference_worker.engine.quantising.gptq_rounding import InputMoments
 from inference_worker.engine.quantising.teacher_forcing import PASSAGE
 from inference_worker.errors import UnsupportedModel
 from tests.fakes.quantised_models import WIDE
 from tests.fakes.tiny_models import save_tiny
 
+ROOT = Path(__file__).parents[4]
 IDS = [number * 37 % 97 for number in range(300)]
 LENGTH = 128
 """Window of a model whose context has as many positions."""
@@ -105,8 +107,11 @@ def test_models_without_a_list_of_layers_are_refused(tmp_path: Path) -> None:
         calibrate(model, [], IDS, lambda *_: torch.zeros(0))
 
 
-def test_the_text_has_nothing_of_the_passage_that_measures_quality() -> None:
-    text = CALIBRATION.read_text(encoding="utf-8")
-    assert len(text) > 40_000
-    shared = [line for line in PASSAGE.read_text().splitlines() if len(line) > 20 and line in text]
-    assert shared == []
+def test_the_text_has_nothing_of_the_texts_that_measure_quality() -> None:
+    text = CALIBRATION_TEXT.read_text(encoding="utf-8")
+    assert len(text) > 35_000
+    data = [path for path in (ROOT / "benchmarks").rglob("*.jsonl") if path.is_file()]
+    assert data
+    records = [json.loads(line).get("text", "") for path in data for line in path.read_text().splitlines()]
+    measured = "\n".join([PASSAGE.read_text(), *map(str, records)])
+    assert [line for line in measured.splitlines() if len(line) > 20 and line in text] == []

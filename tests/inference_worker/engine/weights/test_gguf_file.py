@@ -164,6 +164,20 @@ def test_a_tensor_beyond_the_end_of_the_file(tmp_path: Path) -> None:
         load(tmp_path / "cut.gguf")
 
 
+def test_a_tensor_under_two_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together both have the shape of the one, which would be loaded with half of its rows."""
+    path = tmp_path / "tiny.gguf"
+    write_gguf(path, save_tiny(tmp_path / "theirs", "llama"))
+    header = read_header(path)
+    query = next(info for info in header.tensors if info.name == "blk.0.attn_q.weight")
+    half = replace(query, shape=(query.shape[0] // 2, query.shape[1]))
+    others = [info for info in header.tensors if info is not query]
+    twice = (half, replace(half, name="model.layers.0.self_attn.q_proj.weight"), *others)
+    monkeypatch.setattr(gguf_file, "read_parts", lambda _: (GGUFPart(path, replace(header, tensors=twice)),))
+    with pytest.raises(BadWeights, match="are the same tensor"):
+        load(path)
+
+
 @pytest.mark.parametrize("shape", [(2**40, 2**40), (0, 32), (2**63, 2**63)])
 def test_impossible_shapes(shape: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "tiny.gguf"

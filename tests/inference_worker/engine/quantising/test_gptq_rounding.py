@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from inference_worker.engine.quantising import error_feedback
-from inference_worker.engine.quantising.error_feedback import InputMoments, Rounded, round_matrix
+from inference_worker.engine.quantising import gptq_rounding
+from inference_worker.engine.quantising.gptq_rounding import InputMoments, RoundedMatrix, round_matrix
 
 
-def values(rounded: Rounded) -> Tensor:
+def values(rounded: RoundedMatrix) -> Tensor:
     groups = rounded.codes.unflatten(1, (-1, 32))
     return ((groups - rounded.zeros[..., None]) * rounded.scales[..., None]).flatten(1)
 
@@ -33,7 +33,7 @@ def test_outputs_of_correlated_inputs_keep_more_than_with_the_nearest_values(wei
     inputs = correlated_inputs(256)[:, :128]
     seen, unseen = inputs[:1500], inputs[1500:]
     measured = round_matrix(weight, InputMoments(seen.T @ seen / len(seen)), torch.float16)
-    nearest = round_matrix(weight, InputMoments.unknown(128), torch.float16)
+    nearest = round_matrix(weight, InputMoments.uncorrelated(128), torch.float16)
     errors = [((values(found) - weight) @ unseen.T).square().mean() for found in (measured, nearest)]
     assert errors[0] < 0.35 * errors[1]
     assert (values(measured) - weight).norm() > (values(nearest) - weight).norm()
@@ -44,7 +44,7 @@ def test_sweeps_lower_the_error_of_outputs(weight: Tensor, monkeypatch: pytest.M
     moments = InputMoments(inputs.T @ inputs / len(inputs))
     errors = []
     for sweeps in range(3):
-        monkeypatch.setattr(error_feedback, "_SWEEPS", sweeps)
+        monkeypatch.setattr(gptq_rounding, "_SWEEPS", sweeps)
         errors.append(((values(round_matrix(weight, moments, torch.float16)) - weight) @ inputs.T).square().mean())
     assert errors[2] < errors[1] < errors[0]
 
@@ -75,7 +75,7 @@ def test_outputs_are_rounded_independently(weight: Tensor, monkeypatch: pytest.M
     inputs = correlated_inputs(128)
     moments = InputMoments(inputs.T @ inputs / len(inputs))
     whole = round_matrix(weight, moments, torch.float16)
-    monkeypatch.setattr(error_feedback, "_AT_ONCE", 128 * 5)
+    monkeypatch.setattr(gptq_rounding, "_WEIGHTS_AT_ONCE", 128 * 5)
     torch.testing.assert_close(values(round_matrix(weight, moments, torch.float16)), values(whole))
 
 

@@ -2,7 +2,7 @@
 
 With the second moments H of a layer's inputs, H = E[x x^T], the mean squared error of an output is `e H e^T`, of the
 errors e of its weights. By a triangular factor, H = U U^T, it is the squared length of `e U`: groups of 32 inputs are
-rounded one after another, each to the values that leave the least of what the groups before it have left
+rounded one after another, each to the values that leave the least error together with the groups before it
 (Frantar et al. 2022, "GPTQ"; Chee et al. 2023, "QuIP", section 3, for this form). Scale and zero point of a group are
 those of several with the least such error. Then sweeps round each group again, given all others.
 """
@@ -25,12 +25,12 @@ _SWEEPS = 2
 """How often every group is rounded again."""
 _DAMPING = 0.01
 """Part of the mean of the moments' diagonal that is added to it, so that they can be factored."""
-_AT_ONCE = 1 << 22
+_WEIGHTS_AT_ONCE = 1 << 22
 """Weights of a matrix that are rounded at once: bounds the temporary memory."""
 
 
 @dataclass(frozen=True)
-class Rounded:
+class RoundedMatrix:
     """A matrix of 4-bit codes, whose weights are `(codes - zeros) * scales`.
 
     Attributes:
@@ -54,7 +54,7 @@ class InputMoments:
     """
 
     def __init__(self, moments: Tensor) -> None:
-        """`moments`: E[x x^T], [in, in] float32, of a multiple of 32 inputs."""
+        """Factor the moments E[x x^T], [in, in] float32, of a multiple of 32 inputs."""
         inputs = len(moments)
         diagonal = moments.diagonal()
         self.order = diagonal.view(-1, GROUP).mean(1).argsort(descending=True, stable=True)
@@ -66,16 +66,16 @@ class InputMoments:
         self.blocks = _upper_factor(tiles.diagonal(dim1=0, dim2=2).permute(2, 0, 1))
 
     @staticmethod
-    def unknown(inputs: int) -> InputMoments:
+    def uncorrelated(inputs: int) -> InputMoments:
         """Return the moments of inputs of equal size, none of which is correlated with another."""
         return InputMoments(torch.eye(inputs))
 
 
-def round_matrix(weight: Tensor, moments: InputMoments, dtype: torch.dtype) -> Rounded:
+def round_matrix(weight: Tensor, moments: InputMoments, dtype: torch.dtype) -> RoundedMatrix:
     """Round an [out, in] matrix to 4 bits for inputs with these moments; scales are representable as `dtype`."""
-    step = max(_AT_ONCE // weight.shape[1], 1)
+    step = max(_WEIGHTS_AT_ONCE // weight.shape[1], 1)
     parts = [_Rows(rows, moments, dtype).rounded() for rows in torch.split(weight, step)]
-    return Rounded(*(torch.cat(column) for column in zip(*parts, strict=True)))
+    return RoundedMatrix(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
 class _Rows:
