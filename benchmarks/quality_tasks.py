@@ -1,4 +1,4 @@
-"""`python -m benchmarks.quality_tasks`: measures the loss of quality by number formats in tasks that are answered right.
+"""`python -m benchmarks.quality_tasks`: measures by tasks how many answers number formats cost.
 
 Each variant of the default model (`benchmarks.quality`) answers the same questions greedily: objects extracted from
 texts, whose form a grammar ensures, and arithmetic in steps. Answers are checked exactly and compared task by task

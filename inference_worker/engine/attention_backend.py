@@ -1,8 +1,8 @@
 """Defines the interface of the engine's attention backends: queries, keys and values of a step in, attention out.
 
 All tokens of a step are packed in one flat dimension T, sequence after sequence; there is no padding and no separate
-prefill and decode, but a backend may add in another order for prompts (`prompt_lengths`). Sequence `s` owns query rows `query_start[s] .. query_start[s+1]-1`, which are
-the *last* of its `sequence_lengths[s]` known positions.
+prefill and decode, but a backend may add in another order for prompts (`prompt_lengths`). Sequence `s` owns query rows
+`query_start[s] .. query_start[s+1]-1`, which are the *last* of its `sequence_lengths[s]` known positions.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from auth_billing.access.roles import Role
 from chat_ui.document_search import PassageHit
 from documents.content import Passage
 from stored_objects.vector_stores.access import ORGANISATION
-from stored_objects.vector_stores.records import ImportFailure, VectorStoreFile
+from stored_objects.vector_stores.records import ImportFailure, VectorStore
 from tests.chat_ui.chromium import Visit, chromium
 from tests.chat_ui.conftest import DIST, StubServer
 from tests.chat_ui.test_password_in_chromium import application, sign_in
@@ -165,19 +165,19 @@ async def delete(visit: Visit, browser: Browser, house: ChatHouse) -> None:
     await other.page.goto(f"{visit.origin}/documents/{store.id}")
     await sign_in(other.page, "admin", PASSWORD)
     await expect(other.page.get_by_role("link", name="c.md")).to_be_visible()
-    erase, may_erase = house.documents.stores.erase, threading.Event()
+    remove, may_remove = house.documents.stores.remove, threading.Event()
 
-    async def erase_later(file: VectorStoreFile) -> None:
-        while not may_erase.is_set():
+    async def remove_later(removed: VectorStore) -> None:
+        while not may_remove.is_set():
             await asyncio.sleep(0.02)
-        await erase(file)
+        await remove(removed)
 
-    house.documents.stores.erase = erase_later  # type: ignore[method-assign]
+    house.documents.stores.remove = remove_later  # type: ignore[method-assign]
     await page.get_by_role("button", name="Actions for Leases").click()
     await page.get_by_role("menuitem", name="Delete").click()
     confirm = page.get_by_role("dialog").get_by_role("button", name="Delete")
     await confirm.click()
-    await expect(confirm).to_be_disabled()  # its files are being erased
+    await expect(confirm).to_be_disabled()  # its files are being removed
     await other.page.get_by_label("Search in these documents").fill("When is the rent due?")
     await other.page.keyboard.press("Enter")
     await expect(other.page.get_by_text("This is not there, or not any more.")).to_be_visible()
@@ -185,7 +185,7 @@ async def delete(visit: Visit, browser: Browser, house: ChatHouse) -> None:
     await expect(other.page.get_by_text("This is not there, or not any more.")).to_be_visible()
     await other.page.get_by_role("link", name="Documents", exact=True).click()
     await expect(other.page.get_by_text("There are no collections")).to_be_visible()
-    may_erase.set()
+    may_remove.set()
     await expect(page.get_by_text("There are no collections")).to_be_visible()
     await expect(page.get_by_role("dialog")).to_have_count(0)
     assert house.documents.stores.records.stores == {}  # type: ignore[attr-defined]

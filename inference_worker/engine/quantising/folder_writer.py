@@ -59,8 +59,8 @@ def write_quantised(
         calibration: token ids of the calibration text, which int4 alone reads.
 
     Raises:
-        UnsupportedModel: the tensors of the model are not those of its linear layers (experts), or its decoder layers are
-            no chain and `to` is calibrated.
+        UnsupportedModel: the tensors of the model are not those of its linear layers (experts), or its decoder layers
+            are no chain and `to` is calibrated.
         BadWeights: a file is damaged or missing.
     """
     source = SafetensorsFolder(folder)

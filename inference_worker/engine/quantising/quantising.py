@@ -111,7 +111,9 @@ def quantise(
     if length < 2:
         raise UnsupportedModel(f"the text has {len(ids)} tokens: too few to measure quality")
     texts = windows(ids, length)
-    calibration_ids = tokenizer.encode(CALIBRATION_TEXT.read_text(encoding="utf-8") if calibration is None else calibration)
+    calibration_ids = tokenizer.encode(
+        CALIBRATION_TEXT.read_text(encoding="utf-8") if calibration is None else calibration
+    )
     if not calibration_ids:
         raise UnsupportedModel("the text for calibration is empty")
     stage("original")
