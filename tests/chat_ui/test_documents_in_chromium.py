@@ -167,10 +167,10 @@ async def delete(visit: Visit, browser: Browser, house: ChatHouse) -> None:
     await expect(other.page.get_by_role("link", name="c.md")).to_be_visible()
     remove, may_remove = house.documents.stores.remove, threading.Event()
 
-    async def remove_later(removed: VectorStore) -> None:
+    async def remove_later(store: VectorStore) -> None:
         while not may_remove.is_set():
             await asyncio.sleep(0.02)
-        await remove(removed)
+        await remove(store)
 
     house.documents.stores.remove = remove_later  # type: ignore[method-assign]
     await page.get_by_role("button", name="Actions for Leases").click()

@@ -15,7 +15,8 @@ def matrices(model: Decoder) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the matrices of the model's layers, by their published names."""
     for path, layer in model.model.layers.named_modules(prefix="model.layers"):
         if isinstance(layer, MergedLinear):
-            yield from ((f"{path.rpartition('.')[0]}.{part}", weight) for part, weight in layer.views())
+            parent = path.rpartition(".")[0]
+            yield from ((f"{parent}.{part}", weight) for part, weight in layer.views() if weight.ndim == 2)
         elif isinstance(layer, Linear):
             yield f"{path}.weight", layer.weight
 
