@@ -117,7 +117,7 @@ class LimitRegistry:
         if reading is None:
             reading = self._reading[names] = asyncio.create_task(self._read(subjects, now))
             reading.add_done_callback(lambda _: self._reading.pop(names, None))
-            reading.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may wait for it
+            reading.add_done_callback(lambda done: done.cancelled() or done.exception())  # in the background too
         return reading
 
     async def _read(self, subjects: Sequence[Subject], now: float) -> None:
