@@ -29,18 +29,9 @@ def write_gguf(path: Path, model: PreTrainedModel) -> None:
     """Write a `gemma2` or `gpt_oss` model; experts' matrices as MXFP4, all others as float32."""
     config: Any = model.config
     architecture = ARCHITECTURES[config.model_type]
-    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[architecture])
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_key_length(config.head_dim)
+    writer = begin(path, gguf.MODEL_ARCH_NAMES[architecture], config)
     writer.add_value_length(config.head_dim)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_sliding_window(config.sliding_window)
-    writer.add_eos_token_id(2)
     if config.model_type == "gemma2":
         writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
@@ -60,6 +51,27 @@ def write_gguf(path: Path, model: PreTrainedModel) -> None:
             writer.add_tensor(stored, gguf.quants.quantize(values.numpy(), MXFP4), raw_dtype=MXFP4)
         else:
             writer.add_tensor(stored, values.numpy())
+    end(writer)
+
+
+def begin(path: Path, architecture: str, config: Any, *, parts: int = 0) -> gguf.GGUFWriter:
+    """Return a writer of a GGUF file that has the metadata of all architectures; `parts`: tensors per file."""
+    writer = gguf.GGUFWriter(path, architecture, split_max_tensors=parts)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    if getattr(config, "head_dim", None):
+        writer.add_key_length(config.head_dim)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_eos_token_id(2)
+    return writer
+
+
+def end(writer: gguf.GGUFWriter) -> None:
+    """Write the file, and close it."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -13,7 +13,6 @@ import torch
 
 pytest.importorskip("triton", reason="there are builds of Triton for Linux only")
 
-import triton
 from torch.nn import functional
 
 from inference_worker.engine.attention.reference import ReferenceAttention
@@ -27,20 +26,12 @@ from inference_worker.engine.layers.quantised_linear import QuantisedLinear
 from inference_worker.engine.layers.rms_norm import RMSNorm
 from inference_worker.settings import EngineSettings
 from tests.fakes.quantised_models import save_quantised
-from tests.gpu.test_cuda import ALLOWED, SPANS, on_device
+from tests.gpu.test_cuda import ALLOWED, CUDA, SPANS, on_device, pytestmark  # noqa: F401 - of this module too
 from tests.inference_worker.engine.attention.test_attention import make_metadata
 from tests.inference_worker.engine.layers.test_quantised_linear import FORMATS, drawn
 from tests.inference_worker.engine.weights.test_quantised_folder import LAYOUTS
 from tests.inference_worker.generation import generate, ids, prompts, request
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
-    pytest.mark.skipif(triton.knobs.runtime.interpret, reason="Triton interprets: run tests/gpu alone"),
-    pytest.mark.filterwarnings("default"),
-]
-
-CUDA = torch.device("cuda")
 TOLERATED = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 """Norm of the error of a product in that of the product."""
 

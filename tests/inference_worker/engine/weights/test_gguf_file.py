@@ -23,6 +23,7 @@ from inference_worker.errors import BadWeights, UnsupportedModel
 from inference_worker.model_files.gguf_metadata import read_header
 from inference_worker.model_files.gguf_parts import GGUFPart
 from inference_worker.model_files.model_source import resolve
+from tests.fakes import gguf_writer
 from tests.fakes.packed_steps import packed_logits, random_sequences
 from tests.fakes.tiny_models import save_tiny
 
@@ -66,18 +67,8 @@ def write_gguf(
     `kinds`: types of matrices by the last part of their stored name, in place of `kind`. `parts`: tensors per file.
     """
     config = model.config
-    writer = gguf.GGUFWriter(path, config.model_type, split_max_tensors=parts)
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    if getattr(config, "head_dim", None):
-        writer.add_key_length(config.head_dim)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer = gguf_writer.begin(path, config.model_type, config, parts=parts)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_eos_token_id(2)
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
     for name, parameter in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
@@ -94,10 +85,7 @@ def write_gguf(
             writer.add_tensor(stored, gguf.quants.quantize(values, own), raw_dtype=own)
     if factors is not None:
         writer.add_tensor("rope_freqs.weight", factors)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    gguf_writer.end(writer)
 
 
 def load(path: Path) -> CausalLM:
