@@ -5,9 +5,21 @@ A draft is the token that the draft model itself would sample there, with the ra
 temperature: a draft model equal to the model drafts the very tokens that are sampled. ADR 0085.
 
 The draft model has a KV cache of its own, with a block manager and a prefix cache. Each sequence that gets drafts has a
-copy there, a sequence of the same tokens with its drafts after them. It first computes the tokens that are new since
-its last drafts, then drafts a token per step of the draft model, as long as one more is worth its time. A copy's
-blocks are freed when its sequence ends, or before if another needs them.
+copy there, a sequence of the same tokens with its drafts after them. It first catches up (computes the tokens that are
+new since its last drafts, at first the prompt), then drafts a token per step of the draft model, as long as one more is
+worth its time. A copy's blocks are freed when its sequence ends, or before if another needs them.
+
+One more draft for each of m sequences takes, in rows (`StepCost`), the time
+
+    r * (f + m) + m + the sum of r * (c + f * s) / n
+
+where r is the cost of the draft model relative to the model, f the fixed time of a step, and c the tokens of a sequence
+to catch up in s steps of their own, which is spread over the n steps that are left of its answer:
+n = (tokens left) / (1 + probability of a draft), with one draft per step. It is worthwhile if it raises the tokens per
+time. So a short answer to a long prompt is not drafted.
+
+Sequences of the service class `flex` are not drafted: steps of the draft model can't be interrupted for others, and
+their blocks are needed for these.
 """
 
 from __future__ import annotations
@@ -27,6 +39,8 @@ from inference_worker.engine.sequence import Sequence
 FIRST_PROBABILITY = 0.7
 """Estimated probability that the first draft of a sequence is accepted."""
 LEARNING_RATE = 1 / 8
+EXPECTED_TOKENS = 256
+"""Most tokens that an answer is expected to go on for; its `max_tokens` may be all of the context."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +83,17 @@ class _DraftSequence:
     def next_chance(self) -> float:
         """Probability that one more draft and all before it are accepted."""
         return self.chance * self.probability
+
+    @property
+    def steps_left(self) -> float:
+        """Expected number of the model's steps to the end of the answer, with one draft in each."""
+        left = min(self.sequence.max_tokens - self.sequence.generated, EXPECTED_TOKENS)
+        return left / (1 + self.probability)
+
+    @property
+    def missing(self) -> int:
+        """Number of tokens before the last one that the draft model has not computed."""
+        return len(self.sequence.token_ids) - 1 - self.sequence.computed
 
     def follow(self, token_ids: array[int]) -> None:
         """Replace the drafts by the tokens of the sequence, `token_ids`, and learn which drafts were right."""
@@ -126,11 +151,12 @@ class DraftSpeculation(Speculation):
         if rows >= self._cost.cheap_rows:
             return drafts
         decoding = decoding_indexes(entries)
-        copies = {index: self._follow(entries[index].sequence) for index in decoding if index not in drafts}
+        left = {index: entries[index].sequence for index in decoding if index not in drafts}
+        copies = {index: self._follow(sequence) for index, sequence in left.items() if not sequence.flex}
         time, tokens = self._cost.fixed + rows, float(len(decoding) + looked_up)
         drafting = list(copies.values())
         while drafting := self._worthwhile(drafting, min(budget, self._free_rows(rows)), time, tokens):
-            time += self._time(len(drafting))
+            time += self._time(drafting)
             drafting = self._draft(drafting)
             rows, budget = rows + len(drafting), budget - len(drafting)
             tokens += sum(copy.chance for copy in drafting)
@@ -156,9 +182,15 @@ class DraftSpeculation(Speculation):
     def _free_rows(self, rows: int) -> int:
         return math.ceil(self._cost.cheap_rows - rows)
 
-    def _time(self, count: int) -> float:
-        """Return the time in which `count` sequences get one more draft each, and it is verified, in rows."""
-        return self._relative_cost * (self._cost.fixed + count) + count
+    def _time(self, copies: list[_DraftSequence]) -> float:
+        """Return the time in which `copies` get one more draft each, and it is verified, in rows."""
+        return self._relative_cost * self._cost.fixed + sum(map(self._time_of, copies))
+
+    def _time_of(self, copy: _DraftSequence) -> float:
+        """Return the part of `_time` that one copy adds to it: its draft, and a share of what it has to catch up."""
+        steps = copy.missing // self._max_batched_tokens
+        catch_up = (copy.missing + self._cost.fixed * steps) / copy.steps_left
+        return 1 + self._relative_cost * (1 + catch_up)
 
     def _worthwhile(self, copies: list[_DraftSequence], most: int, time: float, tokens: float) -> list[_DraftSequence]:
         """Return at most `most` copies for which one more draft raises the tokens that a step yields per time.
@@ -166,9 +198,9 @@ class DraftSpeculation(Speculation):
         `time` and `tokens` are those of the step without them.
         """
         likeliest = sorted(filter(self._may_draft, copies), key=lambda copy: -copy.next_chance)[: max(most, 0)]
-        chosen = [each for each in likeliest if each.next_chance * time > tokens * (1 + self._relative_cost)]
+        chosen = [each for each in likeliest if each.next_chance * time > tokens * self._time_of(each)]
         gain = sum(each.next_chance for each in chosen)
-        return chosen if gain * time > tokens * self._time(len(chosen)) else []
+        return chosen if gain * time > tokens * self._time(chosen) else []
 
     def _may_draft(self, copy: _DraftSequence) -> bool:
         """Return whether a draft may follow the tokens and drafts of a copy."""

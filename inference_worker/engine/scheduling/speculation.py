@@ -98,7 +98,10 @@ class NoSpeculation(Speculation):
 
 
 class LookupSpeculation(Speculation):
-    """A speculation that takes draft tokens from one prompt lookup per sequence, the likeliest of all first."""
+    """A speculation that takes draft tokens from one prompt lookup per sequence, the likeliest of all first.
+
+    Those of sequences of the class `flex` come after those of all others.
+    """
 
     def __init__(self, cost: StepCost) -> None:
         self._cost = cost
@@ -111,7 +114,7 @@ class LookupSpeculation(Speculation):
             return drafts
         decoding = decoding_indexes(entries)
         drafted = (self._draft_tokens(index, entries[index].sequence) for index in decoding)
-        predictions = merge(*drafted, key=lambda draft: -draft.probability)
+        predictions = merge(*drafted, key=lambda draft: (entries[draft.index].sequence.flex, -draft.probability))
         expected = float(len(decoding))
         for draft in islice(predictions, budget):
             if not self._cost.is_worthwhile(draft.probability, rows, expected):

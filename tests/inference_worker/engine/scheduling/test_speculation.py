@@ -197,6 +197,10 @@ def test_the_likeliest_drafts_of_all_sequences_get_the_cheap_rows() -> None:
     assert plenty[0] == [3, 9, 1, 2, 3]
     assert len(plenty[1]) == 16
 
+    regular.sequence.flex = True
+    assert drafts(StepCost(1000, 24), budget=5) == {0: [3, 9, 1, 2, 3]}
+    assert drafts(StepCost(6, 7)) == {0: [3]}
+
 
 def decoding(ids: list[int], known: int | None = None, sequence: Sequence | None = None) -> ScheduledSequence:
     """Return an entry whose sequence has the first of `ids`, by default all, and is new by default."""
