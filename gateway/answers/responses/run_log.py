@@ -17,8 +17,8 @@ from router.messages import Delta, Usage, UsagePart
 from stored_objects.objects.records import RECORD_BYTES
 
 
-class FoundPassage(msgspec.Struct, frozen=True):
-    """A passage that a file search has found, with what prompts and answers show of its file."""
+class LoggedPassage(msgspec.Struct, frozen=True):
+    """A passage that a file search has found, in a log: with what prompts and answers show of its file."""
 
     store: str
     file: str
@@ -31,7 +31,7 @@ class FoundPassage(msgspec.Struct, frozen=True):
     score: float
 
     @classmethod
-    def of(cls, found: SearchHit) -> FoundPassage:
+    def of(cls, found: SearchHit) -> LoggedPassage:
         """Return the entry of a hit."""
         hit = found.hit
         attributes = dict(hit.file.attributes)
@@ -53,7 +53,7 @@ class SearchBegun(msgspec.Struct, frozen=True, tag_field="k", tag="search_begun"
 class SearchEnded(msgspec.Struct, frozen=True, tag_field="k", tag="search_ended"):
     """The end of the file search that began last; `shown`: the response's item shows what was found."""
 
-    found: list[FoundPassage]
+    found: list[LoggedPassage]
     parts: list[UsagePart]
     """What the jobs of the search have used, by model."""
     shown: bool

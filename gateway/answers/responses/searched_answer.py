@@ -17,7 +17,7 @@ import msgspec
 from auth_billing.access.principal import Principal
 from gateway.admission.controller import AdmittedRequest
 from gateway.answers.responses.output import INCOMPLETE, ResponseOutput
-from gateway.answers.responses.run_log import Entry, FoundPassage, JobEnded, SearchBegun, SearchEnded
+from gateway.answers.responses.run_log import Entry, JobEnded, LoggedPassage, SearchBegun, SearchEnded
 from gateway.answers.responses.search_progress import SearchProgress
 from gateway.jobs.generation import Generation
 from gateway.jobs.job_builder import Origin, build_chat_job, response_job
@@ -123,7 +123,7 @@ class SearchedAnswer:
         found, parts = await self._searcher.search(
             self._caller, plan.tool, queries, self._jobs.submit_query, address=plan.address
         )
-        return SearchEnded([FoundPassage.of(each) for each in found], parts, plan.shows_results)
+        return SearchEnded([LoggedPassage.of(each) for each in found], parts, plan.shows_results)
 
     async def _generate(self) -> AsyncIterator[list[Entry]]:
         """Submit the next job, or one that continues the job that the log has the beginning of; yield its entries."""

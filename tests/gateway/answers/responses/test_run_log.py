@@ -8,9 +8,9 @@ from documents.content import Passage
 from documents.search.index import Hit, IndexedFile
 from gateway.answers.responses.run_log import (
     Entry,
-    FoundPassage,
     JobBegun,
     JobEnded,
+    LoggedPassage,
     SearchBegun,
     SearchEnded,
     decoded,
@@ -30,7 +30,7 @@ HIT = SearchHit("vs_1", "file-a", Hit(IndexedFile("vs_1/file-a", "a.md", {"year"
     "entry",
     [
         SearchBegun(["dogs", "dogs and cats"]),
-        SearchEnded([FoundPassage.of(HIT)], [UsagePart(model="e", usage=Usage(prompt_tokens=3))], shown=True),
+        SearchEnded([LoggedPassage.of(HIT)], [UsagePart(model="e", usage=Usage(prompt_tokens=3))], shown=True),
         JobBegun([HIT.source], 512),
         JobEnded(Usage(prompt_tokens=9, completion_tokens=2), [], ["pies"]),
     ],
@@ -46,12 +46,12 @@ def test_deltas_and_searches_are_in_one_group_in_order() -> None:
 
 
 def test_a_passage_is_cited_and_quoted_as_its_hit() -> None:
-    again = FoundPassage.of(HIT).hit
+    again = LoggedPassage.of(HIT).hit
     assert (again.key, again.source, again.as_result()) == (HIT.key, HIT.source, HIT.as_result())
     assert again.hit.passage == PASSAGE
 
 
 @pytest.mark.parametrize("shown", [False, True])
 def test_results_are_shown_if_the_request_includes_them(*, shown: bool) -> None:
-    results = SearchEnded([FoundPassage.of(HIT)], [], shown=shown).results
+    results = SearchEnded([LoggedPassage.of(HIT)], [], shown=shown).results
     assert results == ([HIT.as_result()] if shown else None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.answers.responses.run_log import Entry, FoundPassage, JobBegun, JobEnded, SearchBegun, SearchEnded
+from gateway.answers.responses.run_log import Entry, JobBegun, JobEnded, LoggedPassage, SearchBegun, SearchEnded
 from gateway.answers.responses.search_progress import MAX_SEARCHES, SearchPlan, SearchProgress, carried_parts
 from gateway.openai.responses.request import ResponseRequest
 from gateway.openai.responses.translation import input_items, to_chat
@@ -40,7 +40,7 @@ def used(prompt: int, completion: int = 0) -> Usage:
     return Usage(prompt_tokens=prompt, completion_tokens=completion)
 
 
-FOUND = SearchEnded([FoundPassage.of(HIT)], [UsagePart(model="e", usage=used(3))], shown=False)
+FOUND = SearchEnded([LoggedPassage.of(HIT)], [UsagePart(model="e", usage=used(3))], shown=False)
 NOTHING = SearchEnded([], [], shown=False)
 
 
