@@ -29,8 +29,29 @@ def store(store_connection: StoreConnection | None) -> PriceStore:
     return ListPriceStore() if store_connection is None else MongoPriceStore(store_connection)
 
 
-async def test_loading_changed_prices_adds_a_version_and_equal_ones_do_not(store: PriceStore) -> None:
-    book = PriceBook(store, clock=FakeClock(5.5))
+@pytest.fixture
+def fake_store() -> ListPriceStore:
+    return ListPriceStore()
+
+
+@pytest.fixture
+def seconds() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def book(store: PriceStore, seconds: FakeClock) -> PriceBook:
+    """The price book of one gateway, whose prices expire by `seconds`."""
+    return PriceBook(store, clock=FakeClock(5.5), monotonic=seconds)
+
+
+@pytest.fixture
+def fake_book(fake_store: ListPriceStore, seconds: FakeClock) -> PriceBook:
+    """As `book`, over `fake_store`, which can be away and counts reads."""
+    return PriceBook(fake_store, monotonic=seconds)
+
+
+async def test_loading_changed_prices_adds_a_version_and_equal_ones_do_not(store: PriceStore, book: PriceBook) -> None:
     first = await book.load(file("1"))
     assert (first.prices, first.at) == (file("1").price_list(1), 5.5)
     assert await PriceBook(store, clock=FakeClock(9)).load(file("1")) == first
@@ -46,9 +67,9 @@ async def test_concurrent_loads_add_one_version(store: PriceStore) -> None:
     assert {each.prices.version for each in loaded} == {1}
 
 
-async def test_each_gateway_sees_a_new_version_within_seconds(store: PriceStore) -> None:
-    seconds = FakeClock()
-    book = PriceBook(store, monotonic=seconds)
+async def test_each_gateway_sees_a_new_version_within_seconds(
+    store: PriceStore, book: PriceBook, seconds: FakeClock
+) -> None:
     with pytest.raises(NoPrice):
         (await book.current()).price("gpt-4.1", ServiceClass.DEFAULT)
     await PriceBook(store).load(file("1"))
@@ -61,66 +82,63 @@ async def test_each_gateway_sees_a_new_version_within_seconds(store: PriceStore)
     assert (await book.current()).price("another", ServiceClass.DEFAULT).output == 0
 
 
-async def test_while_the_store_is_away_the_last_prices_are_used() -> None:
-    store, seconds = ListPriceStore(), FakeClock()
-    book = PriceBook(store, monotonic=seconds)
-    store.absence.away = True
+async def test_while_the_store_is_away_the_last_prices_are_used(
+    fake_store: ListPriceStore, fake_book: PriceBook, seconds: FakeClock
+) -> None:
+    fake_store.absence.away = True
     with pytest.raises(StoreUnavailable):
-        await book.current()
-    store.absence.away = False
-    await book.load(file("1"))
-    assert (await book.current()).version == 1
-    store.absence.away = True
+        await fake_book.current()
+    fake_store.absence.away = False
+    await fake_book.load(file("1"))
+    assert (await fake_book.current()).version == 1
+    fake_store.absence.away = True
     seconds.now += CACHE_TTL
-    assert (await book.current()).version == 1
+    assert (await fake_book.current()).version == 1
 
 
-async def test_prices_in_use_are_read_again_before_they_expire() -> None:
-    store, seconds = ListPriceStore(), FakeClock()
-    book = PriceBook(store, monotonic=seconds)
-    await book.load(file("1"))
-    await book.current()
-    await PriceBook(store).load(file("2"))
+async def test_prices_in_use_are_read_again_before_they_expire(
+    fake_store: ListPriceStore, fake_book: PriceBook, seconds: FakeClock
+) -> None:
+    await fake_book.load(file("1"))
+    await fake_book.current()
+    await PriceBook(fake_store).load(file("2"))
     seconds.now += (1 - EARLY_SHARE) * CACHE_TTL
-    before = store.absence.asked
+    before = fake_store.absence.asked
     for _ in range(3):
-        assert (await book.current()).version == 1
+        assert (await fake_book.current()).version == 1
     await asyncio.sleep(0)
     seconds.now += CACHE_TTL / 2
-    assert (await book.current()).version == 2
-    assert store.absence.asked == before + 1
+    assert (await fake_book.current()).version == 2
+    assert fake_store.absence.asked == before + 1
 
 
-async def test_prices_are_not_in_force_for_longer_after_an_early_read_that_failed() -> None:
-    store, seconds = ListPriceStore(), FakeClock()
-    book = PriceBook(store, monotonic=seconds)
-    await book.load(file("1"))
-    await book.current()
-    await PriceBook(store).load(file("2"))
+async def test_prices_are_not_in_force_for_longer_after_an_early_read_that_failed(
+    fake_store: ListPriceStore, fake_book: PriceBook, seconds: FakeClock
+) -> None:
+    await fake_book.load(file("1"))
+    await fake_book.current()
+    await PriceBook(fake_store).load(file("2"))
     seconds.now += (1 - EARLY_SHARE) * CACHE_TTL
-    store.absence.away = True
-    assert (await book.current()).version == 1
+    fake_store.absence.away = True
+    assert (await fake_book.current()).version == 1
     await asyncio.sleep(0)
-    store.absence.away = False
+    fake_store.absence.away = False
     seconds.now += EARLY_SHARE * CACHE_TTL
-    assert (await book.current()).version == 2
+    assert (await fake_book.current()).version == 2
 
 
-async def test_concurrent_requests_read_the_store_once() -> None:
-    store = ListPriceStore()
-    book = PriceBook(store)
-    await book.load(file("1"))
-    before = store.absence.asked
-    await asyncio.gather(*(book.current() for _ in range(50)))
-    assert store.absence.asked == before + 1
+async def test_concurrent_requests_read_the_store_once(fake_store: ListPriceStore, fake_book: PriceBook) -> None:
+    await fake_book.load(file("1"))
+    before = fake_store.absence.asked
+    await asyncio.gather(*(fake_book.current() for _ in range(50)))
+    assert fake_store.absence.asked == before + 1
 
 
 def rates(input: int = 3, cached_input: int = 2, output: int = 6) -> RateCard:
     return dict.fromkeys(ServiceClass, TokenRate(input, cached_input, output))
 
 
-async def test_an_edit_is_a_new_version_that_this_gateway_uses_at_once(store: PriceStore) -> None:
-    book = PriceBook(store, clock=FakeClock(5.5))
+async def test_an_edit_is_a_new_version_that_this_gateway_uses_at_once(store: PriceStore, book: PriceBook) -> None:
     await book.unlock(file("1"))
     before = await book.current()
     edited = await book.edit("new", rates(), seen=1)
@@ -152,16 +170,16 @@ async def test_of_concurrent_edits_of_a_version_one_succeeds(store: PriceStore) 
         ("", rates()),
     ],
 )
-async def test_invalid_edits_are_refused(model: str, wrong: RateCard) -> None:
-    store = ListPriceStore()
-    await PriceBook(store).unlock(file("1"))
+async def test_invalid_edits_are_refused(
+    fake_store: ListPriceStore, fake_book: PriceBook, model: str, wrong: RateCard
+) -> None:
+    await fake_book.unlock(file("1"))
     with pytest.raises(UnacceptableValue):
-        await PriceBook(store).edit(model, wrong, seen=1)
-    assert len(store.versions) == 1
+        await fake_book.edit(model, wrong, seen=1)
+    assert len(fake_store.versions) == 1
 
 
-async def test_the_last_price_stays() -> None:
-    book = PriceBook(ListPriceStore())
-    await book.unlock(PriceFile.model_validate({"default": {"embedding": "1"}}))
+async def test_the_last_price_stays(fake_book: PriceBook) -> None:
+    await fake_book.unlock(PriceFile.model_validate({"default": {"embedding": "1"}}))
     with pytest.raises(UnacceptableValue, match="last price"):
-        await book.edit(None, None, seen=1)
+        await fake_book.edit(None, None, seen=1)
