@@ -90,6 +90,11 @@ SECTIONS = {
         "Each client sends its next request when its last has ended. Ours is the whole platform: gateway, RabbitMQ,"
         " billing, worker. Broker, client and engine share the machine's cores. `engine alone` is ours without it.",
     ),
+    "server-closed-avx2": (
+        "Servers, closed loop, AVX2",
+        "The same on a processor whose wider vectors no program uses, as on one without them"
+        " (`benchmarks/avx2_only/`).",
+    ),
     "server-open": ("Servers, open loop", "Poisson arrivals at shares of the closed loop's best requests per second."),
     "server-first-token-under-load": (
         "First token under load, through a server",

@@ -21,6 +21,7 @@ import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+AVX2_ONLY = ROOT / "benchmarks" / "avx2_only"
 SCHEMA = 1
 
 Value = str | int | float | bool | None
@@ -116,6 +117,8 @@ def read(path: Path) -> Result:
 def this_machine() -> Machine:
     """Return a description of this machine for a result: processor, usable cores, instruction sets, memory and GPUs."""
     flags, model = _processor()
+    if is_avx2_only():
+        flags, model = flags & {"avx2", "fma", "f16c"}, f"{model} restricted to AVX2"
     return Machine(
         cpu=model,
         cores=len(psutil.Process().cpu_affinity()),
@@ -138,8 +141,14 @@ def own_versions() -> dict[str, str]:
 def this_command() -> str:
     """Return the command line of this process for a result, as it is typed in the checkout, without machine paths."""
     threading = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_THREADING)]
-    words = ["python", *(word.replace(f"{ROOT}/", "") for word in sys.orig_argv[1:])]
-    return shlex.join([*threading, *words])
+    restricted = [f"PYTHONPATH={AVX2_ONLY}"] if is_avx2_only() else []
+    words = [*threading, *restricted, "python", *sys.orig_argv[1:]]
+    return shlex.join(word.replace(f"{ROOT}/", "") for word in words)
+
+
+def is_avx2_only() -> bool:
+    """Return whether the programs of this measurement use nothing beyond AVX2 (`avx2_only/sitecustomize.py`)."""
+    return os.environ.get("PYTHONPATH") == str(AVX2_ONLY)
 
 
 def _processor() -> tuple[set[str], str]:

