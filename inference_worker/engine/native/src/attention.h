@@ -47,10 +47,16 @@ struct Step {
         return last_layer && read_from ? read_from[sequence] : query_start[sequence];
     }
 
-    // The row after those of a sequence that are computed in tiles, at least `first` and at most the sequence's end.
-    int64_t tiled_end(int64_t sequence, int64_t first) const {
+    // The row after those of a sequence's prompt but its last token, at least `first` and at most the sequence's end.
+    int64_t tiled_end(int64_t sequence, int64_t first) const { return row_after_prompt(sequence, first, -1); }
+
+    // The row after those of a sequence's prompt, at least `first` and at most the sequence's end.
+    int64_t prompt_end(int64_t sequence, int64_t first) const { return row_after_prompt(sequence, first, 0); }
+
+  private:
+    int64_t row_after_prompt(int64_t sequence, int64_t first, int64_t more) const {
         const int64_t end = query_start[sequence + 1];
-        return prompt_lengths ? std::clamp(end - (lengths[sequence] - prompt_lengths[sequence] + 1), first, end) : end;
+        return prompt_lengths ? std::clamp(end - lengths[sequence] + prompt_lengths[sequence] + more, first, end) : end;
     }
 };
 

@@ -101,7 +101,7 @@ void position(const Model& model, const Layer& layer, const PagedSide<Vector>& k
 
 template <class F>
 void prepare_row(const Linear& weight, const Spans& spans, const Rows& x, int64_t row) {
-    if (kUsesBytePanels<F> && many_at(spans, row)) {
+    if (kUsesBytePanels<F> && of_prompt(spans, row)) {
         BytePanel::prepare(x, row, weight.inputs);
     } else {
         F::prepare(x, row, weight.inputs);
@@ -212,7 +212,7 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
             for (int64_t panel = start; panel < std::min(panels, start + kChunkPanels); ++panel) {
                 const Packed packed{static_cast<const char*>(weight.panels) + panel * panel_bytes, ahead};
                 const PanelOutputs emit(weight, destination, panel * kPanel, put);
-                if (kUsesBytePanels<F> && block.many) {
+                if (kUsesBytePanels<F> && block.prompt) {
                     BytePanel tiles(packed, x, weight.inputs, scratch);
                     multiply_block<kIntegerTile>(tiles, block.first, block.last, emit);
                 } else {

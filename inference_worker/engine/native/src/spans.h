@@ -10,14 +10,12 @@
 
 namespace headrace {
 
-constexpr int64_t kFewQueries = 17;  // a token and its drafts: their products must be, bit for bit, the same as alone
-
 inline int64_t pieces(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-// Consecutive rows of a step: of sequences with few queries each (`kFewQueries`), or with many.
+// Consecutive rows of a step: of prompts, or of generated tokens and drafts.
 struct Span {
     int64_t first, last;
-    bool many;
+    bool prompt;
 
     int64_t rows() const { return last - first; }
 };
@@ -26,22 +24,25 @@ using Spans = std::vector<Span>;
 // Returns the spans of all rows, or, with gaps, of the rows whose states are read after the last layer.
 inline Spans spans_of(const Step& step, bool last_layer) {
     Spans spans;
-    for (int64_t sequence = 0; sequence < step.sequences; ++sequence) {
-        const int64_t first = step.first(sequence, last_layer), last = step.query_start[sequence + 1];
-        const bool many = last - step.query_start[sequence] > kFewQueries;
-        if (first == last) continue;
-        if (spans.empty() || spans.back().last != first || spans.back().many != many)
-            spans.push_back({first, first, many});
+    const auto add = [&](int64_t first, int64_t last, bool prompt) {
+        if (first == last) return;
+        if (spans.empty() || spans.back().last != first || spans.back().prompt != prompt)
+            spans.push_back({first, first, prompt});
         spans.back().last = last;
+    };
+    for (int64_t sequence = 0; sequence < step.sequences; ++sequence) {
+        const int64_t first = step.first(sequence, last_layer), prompt_end = step.prompt_end(sequence, first);
+        add(first, prompt_end, true);
+        add(prompt_end, step.query_start[sequence + 1], false);
     }
     return spans;
 }
 
-// Whether a row's span, or the next one for a row in a gap, has many queries per sequence.
-inline bool many_at(std::span<const Span> spans, int64_t row) {
+// Whether a row's span, or the next one for a row in a gap, is of prompts.
+inline bool of_prompt(std::span<const Span> spans, int64_t row) {
     auto at = spans.begin();
     while (row >= at->last) ++at;
-    return at->many;
+    return at->prompt;
 }
 
 // Spans cut evenly into blocks of whole tiles, with `most` rows or a few more.
@@ -58,7 +59,7 @@ class Blocks {
         auto span = spans_.begin();
         for (; index >= pieces(span->rows(), size(*span)); ++span) index -= pieces(span->rows(), size(*span));
         const int64_t first = span->first + index * size(*span);
-        return {first, std::min(span->last, first + size(*span)), span->many};
+        return {first, std::min(span->last, first + size(*span)), span->prompt};
     }
 
   private:

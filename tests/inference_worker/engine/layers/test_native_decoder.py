@@ -190,7 +190,7 @@ def test_unsupported_sizes_are_named(changes: dict[str, Any], reason: str, tmp_p
         dense_and_native(tmp_path, "llama", **FITTING | changes)
 
 
-@pytest.mark.parametrize(("bits", "quantised"), [(16, True), ("auto", True), (8, False)])
+@pytest.mark.parametrize(("bits", "quantised"), [(16, True), ("auto", True), (8, True), (8, False)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
 @pytest.mark.parametrize("changes", [{}, {"sliding_window": 30, "use_sliding_window": True, "max_window_layers": 0}])
 def test_logits_depend_neither_on_chunks_nor_on_the_batch(
@@ -201,10 +201,7 @@ def test_logits_depend_neither_on_chunks_nor_on_the_batch(
     instructions: str | None,
     tmp_path: Path,
 ) -> None:
-    """A prompt may be cut, found in the prefix cache, or come back after a preemption; drafts are computed together.
-
-    With 8 bits and int4 weights products of many rows use byte panels (ADR 0044).
-    """
+    """A prompt may be cut, found in the prefix cache, or come back after a preemption; drafts are computed together."""
     model, _ = dense_and_native(tmp_path, "qwen2", instructions, **FITTING | changes)
     assert {layer.self_attn.pattern.sliding_window for layer in model.model.layers} == {changes.get("sliding_window")}  # type: ignore[union-attr]
     kernels = Kernels(2, instructions)

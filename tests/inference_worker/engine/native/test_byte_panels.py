@@ -1,4 +1,4 @@
-"""Tests of byte panels: prompts with int4 weights and 8-bit rows are near the dense model and affect no other row."""
+"""Tests of byte panels, for prompts with int4 weights and 8-bit rows: near the dense model, whatever the steps are."""
 
 from __future__ import annotations
 
@@ -61,22 +61,24 @@ def prompts(*lengths: int) -> list[list[int]]:
 def test_a_prompt_is_near_that_of_the_dense_model(models: tuple[Decoder, NativeDecoder]) -> None:
     dense, native = models
     prompt = prompts(110)
-    (expected,), (long,), (short,) = (
-        packed_logits(model, prompt, chunks) for model, chunks in ((dense, [128]), (native, [128]), (native, [1]))
-    )
-    error, least = ((found - expected).norm() / expected.norm() for found in (long, short))
+    (expected,) = packed_logits(dense, prompt, [128])
+    (found,), (generated,) = (packed_logits(native, prompt, [128], prompt_length=length) for length in (110, 0))
+    error, least = ((each - expected).norm() / expected.norm() for each in (found, generated))
     assert error < 2 * least
     assert least < 0.06
 
 
-def test_rows_beside_a_prompt_are_not_affected(models: tuple[Decoder, NativeDecoder], instructions: str) -> None:
+def test_a_row_depends_on_whether_it_is_of_a_prompt_but_not_on_the_rows_beside_it(
+    models: tuple[Decoder, NativeDecoder], instructions: str
+) -> None:
     _, native = models
-    both = prompts(40, 1)
-    prompt, beside = packed_logits(native, both, [64])  # in one step
-    (alone,) = packed_logits(native, both[1:], [1])
-    assert torch.equal(beside, alone)
-    (few,) = packed_logits(native, both[:1], [17])
-    assert torch.equal(prompt[0], few[0]) != Kernels(1, instructions).multiplies_bytes
+    both, prompt_length = prompts(40, 44), 30
+    alone = [packed_logits(native, [each], [1], prompt_length=prompt_length)[0] for each in both]
+    for chunks in ([64], [17], [3, 1, 20]):
+        found = packed_logits(native, both, chunks, prompt_length=prompt_length)
+        assert all(map(torch.equal, found, alone))
+    (generated,) = packed_logits(native, both[:1], [64], prompt_length=0)
+    assert torch.equal(generated[:1], alone[0][:1]) != Kernels(1, instructions).multiplies_bytes
 
 
 @pytest.mark.parametrize("instructions", [EMULATED], indirect=True)
