@@ -11,12 +11,14 @@ let call: MockInstance<typeof api.call>;
 
 beforeEach(() => {
   call = vi.spyOn(api, "call").mockReset();
-  call.mockRejectedValueOnce(new ApiError(failureOf("unauthorized", "", null, "not_signed_in")));
+  document.cookie = "headrace-csrf=; max-age=0";
   router.go({ name: "account" });
 });
 
 it("requires sign-in, shows its errors, and then shows the requested page", async () => {
   const user = userEvent.setup();
+  document.cookie = "headrace-csrf=token";
+  call.mockRejectedValueOnce(new ApiError(failureOf("unauthorized", "", null, "not_signed_in")));
   render(App);
   await user.type(await screen.findByLabelText("E-mail address"), "ada@example.org");
   await user.type(screen.getByLabelText("Password"), "wrong");
@@ -30,14 +32,19 @@ it("requires sign-in, shows its errors, and then shows the requested page", asyn
   expect(screen.getByRole("link", { name: "Administration" })).toBeTruthy();
 });
 
+it("uses the token of a start link without asking who is signed in", async () => {
+  router.go({ name: "start", token: "t-1" });
+  call.mockRejectedValueOnce(new ApiError(failureOf("refused")));
+  render(App);
+  expect(await screen.findByRole("alert")).toBeTruthy();
+  expect(call.mock.calls).toEqual([["POST /start", { body: { invitation: "t-1" } }]]);
+});
+
 it("accepts an invitation from the URL", async () => {
   const user = userEvent.setup();
   router.go({ name: "invitation", token: "t-1" });
-  call.mockReset();
-  call.mockImplementation(async (name) => {
-    if (name === "GET /me") throw new ApiError(failureOf("unauthorized"));
-    return name === "POST /sign-up" ? ME : { organisation: "Engines", role: "member", email: null, expires_at: 1 };
-  });
+  const invitation = { organisation: "Engines", role: "member", email: null, expires_at: 1 } as const;
+  call.mockImplementation(async (name) => (name === "POST /sign-up" ? ME : invitation));
   render(App);
   await user.type(await screen.findByLabelText("Your name"), "Ada");
   await user.type(screen.getByLabelText("E-mail address"), "ada@example.org");

@@ -4,7 +4,7 @@
  */
 import { call } from "../api/call";
 import { ApiError, type Failure } from "../api/failure";
-import { onSignedOut, refresh } from "../api/http";
+import { csrfToken, onSignedOut, refresh } from "../api/http";
 import type { Me, PendingSignIn, Role, SignIn, SignUp } from "../api/types";
 import { drafts } from "../state/drafts";
 
@@ -22,8 +22,9 @@ export class Session {
   /** Notifies other tabs; null in browsers without `BroadcastChannel`. */
   readonly #tabs = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel("headrace-session");
 
-  /** Reads the signed-in user from the server. */
+  /** Reads the signed-in user from the server, unless the cookies show that there is no session. */
   async load(): Promise<void> {
+    if (csrfToken() === "") return this.#end(); // the CSRF cookie lives as long as a session can
     try {
       this.#begin(await call("GET /me"));
     } catch (error) {

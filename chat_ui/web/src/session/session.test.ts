@@ -11,6 +11,15 @@ let call: MockInstance<typeof api.call>;
 
 beforeEach(() => {
   call = vi.spyOn(api, "call").mockReset();
+  document.cookie = "headrace-csrf=token";
+});
+
+it("asks nothing without a session's cookies", async () => {
+  document.cookie = "headrace-csrf=; max-age=0";
+  const session = new Session();
+  await session.load();
+  expect(session.status).toBe("signed-out");
+  expect(call).not.toHaveBeenCalled();
 });
 
 it("loads the signed-in user and checks roles", async () => {
