@@ -1,6 +1,7 @@
-"""Language check of Python sources outside the tests: no story pronouns, "knows nothing of" formulas or metaphors.
+"""Checks of sources that no linter makes: words of Python sources outside the tests, and lengths of C++ lines.
 
-The rules are in CONTRIBUTING.md. The limits only go down: lower them when fewer occurrences are left.
+No story pronouns, "knows nothing of" formulas or metaphors. The rules are in CONTRIBUTING.md. The limits only go down:
+lower them when fewer occurrences are left.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ METAPHOR_FILES = {
     "wear.py",
 }
 
+MAX_COLUMNS = 120
+"""Longest line of C++ sources, as of Python sources in `pyproject.toml`."""
+
 LIMITS = {PRONOUNS: 5, KNOW_FORMULA: 5, METAPHORS: 0}
 
 
@@ -62,3 +66,16 @@ def test_banned_words(pattern: str) -> None:
 
 def test_banned_file_names() -> None:
     assert not [str(path.relative_to(ROOT)) for path in sources() if path.name in METAPHOR_FILES]
+
+
+def test_lines_of_cpp_sources_are_no_longer_than_those_of_python() -> None:
+    folders = [ROOT / "inference_worker", ROOT / "tests"]
+    paths = [path for each in folders for kind in ("*.h", "*.cpp") for path in each.rglob(kind)]
+    assert len(paths) > 20
+    assert not [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in paths
+        if "node_modules" not in path.relative_to(ROOT).parts
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if len(line) > MAX_COLUMNS
+    ]

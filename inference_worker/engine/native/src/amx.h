@@ -1,5 +1,6 @@
-// Products of bytes by AMX, whose tile registers hold 16 rows of up to 64 bytes: one instruction multiplies two of them.
-// Sums are exact, so they are those of the vector instructions. The kernel must have permitted the use (`native/amx.py`).
+// Products of bytes by AMX, whose tile registers hold 16 rows of up to 64 bytes: one instruction multiplies two of
+// them. Sums are exact, so they are those of the vector instructions. The kernel must have permitted the use
+// (`native/amx.py`).
 #pragma once
 
 #include <atomic>
@@ -41,8 +42,8 @@ class TileUse {
     };
 };
 
-// Multiplies 16 rows of signed bytes, `stride` bytes apart, with the unsigned bytes of a panel: [quad of inputs][output,
-// input].
+// Multiplies 16 rows of signed bytes, `stride` bytes apart, with the unsigned bytes of a panel: [quad of inputs]
+// [output, input].
 inline void multiply_tiles(const int8_t* rows, int64_t stride, const void* weights, Ints (&sums)[kTileRows][2]) {
     constexpr int64_t kHalf = sizeof(Ints);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler does not know that memory is read

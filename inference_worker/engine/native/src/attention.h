@@ -3,8 +3,8 @@
 // Work is cut into tasks; the query heads that share a key-value head are computed together, so that keys and values
 // are read once. Generated tokens and drafts read the cache in place, one row after another (`row_attention.h`), and so
 // does a prompt's last token, which each choice of a request computes. Other tokens of prompts become two small matrix
-// products (`tiled_attention.h`). Both add in an order that the position alone determines, so that a row's result depends
-// neither on the step's other rows nor on the chunks of its prompt.
+// products (`tiled_attention.h`). Both add in an order that the position alone determines, so that a row's result
+// depends neither on the step's other rows nor on the chunks of its prompt.
 #pragma once
 
 #include <algorithm>
@@ -103,7 +103,8 @@ struct PagedSide {
 
     // Stores the vectors of all heads.
     void store(int64_t at, const float* x) const {
-        for (int64_t head = 0; head < heads.kv; ++head) Vector::store(x + head * heads.size, heads.size, slot(at, head));
+        for (int64_t head = 0; head < heads.kv; ++head)
+            Vector::store(x + head * heads.size, heads.size, slot(at, head));
     }
 
     // Finds the addresses of the vectors of `count` positions from `start` on.
@@ -120,6 +121,8 @@ struct PagedSide {
 constexpr float kMasked = -1e30f;  // score of a masked position; finite, because scores are subtracted
 
 // The first position that a query at position `own` attends to.
-inline int64_t first_seen(int64_t own, int64_t window) { return window > 0 ? std::max<int64_t>(0, own - window + 1) : 0; }
+inline int64_t first_seen(int64_t own, int64_t window) {
+    return window > 0 ? std::max<int64_t>(0, own - window + 1) : 0;
+}
 
 }  // namespace headrace

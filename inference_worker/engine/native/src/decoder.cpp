@@ -15,10 +15,10 @@
 namespace headrace {
 namespace {
 
-constexpr int64_t kChunkPanels = 32 / kPanel;           // panels per chunk of a product
-constexpr int64_t kChunkBytes = 512 * 1024;             // bytes of rows per chunk: they should stay in a core's L2 cache
+constexpr int64_t kChunkPanels = 32 / kPanel;     // panels per chunk of a product
+constexpr int64_t kChunkBytes = 512 * 1024;       // bytes of rows per chunk: they should stay in a core's L2 cache
 constexpr int64_t kMinPiece = 1, kMaxPiece = 32;  // rows per piece of row-wise work
-constexpr int64_t kPiecesPerThread = 4;                      // pieces of row-wise work per thread, if there are enough rows
+constexpr int64_t kPiecesPerThread = 4;           // pieces of row-wise work per thread, if there are enough rows
 
 // Scratch for an expanded panel of any format.
 int64_t scratch_bytes(int64_t inputs) {
@@ -117,7 +117,8 @@ struct PanelOutputs {
     const Put& put;
 
     PanelOutputs(const Linear& weight, const Destination& destination, int64_t column, const Put& put)
-        : bias(weight.bias ? weight.bias + column : nullptr), start(destination.start + column / destination.outputs_per_float),
+        : bias(weight.bias ? weight.bias + column : nullptr),
+          start(destination.start + column / destination.outputs_per_float),
           stride(destination.stride), bytes(kPanel / destination.outputs_per_float * sizeof(float)), put(put) {}
 
     void expect(int64_t row) const { prefetch_for_write(start + row * stride, bytes); }
@@ -195,8 +196,8 @@ void Kernels::normalise(const Norm& norm, const Linear& next, const float* x, co
 
 // Multiplies rows with a weight, its panels shared among the threads; `put(to, outputs)` writes one row's of a panel.
 template <class Put>
-void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Destination& destination,
-                       const Put& put) {
+void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank,
+                       const Destination& destination, const Put& put) {
     with_format(static_cast<Format>(weight.format), weight.bits, [&](auto format) {
         using F = decltype(format);
         const Span all{spans.front().first, spans.back().last, false};
@@ -205,7 +206,7 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
         const int64_t panels = weight.outputs / kPanel, groups = pieces(panels, kChunkPanels);
         void* scratch = scratch_[rank].start();
         const int64_t panel_bytes = F::panel_bytes(weight.inputs);
-        const int64_t ahead = team_.size() * kChunkPanels * panel_bytes;  // distance to this thread's next chunk, probably
+        const int64_t ahead = team_.size() * kChunkPanels * panel_bytes;  // to this thread's next chunk, probably
         team_.share(groups * blocks.count(), [&](int64_t chunk) {
             const Span block = blocks.at(chunk / groups);
             const int64_t start = chunk % groups * kChunkPanels;
@@ -266,7 +267,8 @@ void Kernels::attend(const Step& step, const std::vector<AttentionTask>& tasks, 
         } else {
             const int64_t queries_after = step.query_start[task.sequence + 1] - task.first;
             const auto attend = [&](auto attention) {
-                attention.attend(task, query, stride, keys, values, step.block_tables + task.sequence * step.table_width,
+                attention.attend(task, query, stride, keys, values,
+                                 step.block_tables + task.sequence * step.table_width,
                                  step.lengths[task.sequence] - queries_after, weighting, out, out_stride);
             };
             const bool rounds = !std::is_same_v<Vector, FloatVector<Float32>>;
@@ -302,8 +304,8 @@ void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void
     });
 }
 
-int64_t Kernels::decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x, int64_t first,
-                        int wakeup_fd) {
+int64_t Kernels::decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x,
+                        int64_t first, int wakeup_fd) {
     const Buffers use = buffers(space_, model, step.rows);
     const int64_t widest = std::max({model.hidden, model.inner, model.heads.query * model.heads.size});
     fit_scratch(std::max(scratch_bytes(widest), attention_scratch_bytes(model.heads)));

@@ -108,9 +108,9 @@ class Kernels {
                    const Weighting& weighting, float* out);
 
     // Computes all layers and the final norm. `x` is [rows, hidden]: embeddings in, final states out. cos, sin: [rows,
-    // head size / 2]. Returns between two layers if `wakeup_fd` (a file descriptor; -1: none; -2: always) is readable. Returns the
-    // number of computed layers; call it again with that as `first` to continue. Other steps may be computed in
-    // between.
+    // head size / 2]. Returns between two layers if `wakeup_fd` (a file descriptor; -1: none; -2: always) is readable.
+    // Returns the number of computed layers; call it again with that as `first` to continue. Other steps may be
+    // computed in between.
     int64_t decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x, int64_t first,
                    int wakeup_fd);
 
@@ -126,7 +126,8 @@ class Kernels {
                 const PagedSide<Vector>& keys, const PagedSide<Vector>& values, int64_t bits,
                 const Weighting& weighting, float* out, int64_t out_stride, int rank);
     template <class Put>
-    void multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Destination& destination, const Put& put);
+    void multiply(const Linear& weight, const Rows& x, const Spans& spans, int rank, const Destination& destination,
+                  const Put& put);
     template <class Use>
     void each_row(const Spans& spans, const Use& use);
     void prepare(const Linear& weight, const Rows& x, const Spans& spans);

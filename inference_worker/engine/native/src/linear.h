@@ -278,8 +278,8 @@ struct IntegerFormat {
   private:
     // Multiplies a group of `R` rows, which are `groups` groups apart, with its weights.
     template <int R, class Weight>
-    static inline __attribute__((always_inline)) void multiply_group(const Weight& weight, const Group* x, int64_t groups,
-                                                                     Ints (&exact)[R][2]) {
+    static inline __attribute__((always_inline)) void multiply_group(const Weight& weight, const Group* x,
+                                                                     int64_t groups, Ints (&exact)[R][2]) {
         for (int r = 0; r < R; ++r) exact[r][0] = exact[r][1] = Ints{};
         if constexpr (Kind::kBytes && bits != RowBits::k8) {
             add_high(weight, x, groups, exact);
@@ -312,8 +312,8 @@ struct IntegerFormat {
 
     // Adds a group's products with codes of `R` rows, `stride` bytes apart, to the exact sums.
     template <int R, class Weight, class Code>
-    static inline __attribute__((always_inline)) void add_products(const Weight& weight, const Code* codes, int64_t stride,
-                                                                   Ints (&exact)[R][2]) {
+    static inline __attribute__((always_inline)) void add_products(const Weight& weight, const Code* codes,
+                                                                   int64_t stride, Ints (&exact)[R][2]) {
         const char* x = reinterpret_cast<const char*>(codes);
         Ints sums[R][2];
         for (int r = 0; r < R; ++r)

@@ -1,5 +1,5 @@
 // SIMD wrappers for AArch64's NEON with dot products of bytes (Armv8.2): four floats per vector. The same interface as
-// `avx2.h`. Memory is read by `std::memcpy` where its type differs, because NEON's vectors, unlike x86's, may not alias.
+// `avx2.h`. Memory is read by `std::memcpy` where its type differs: NEON's vectors, unlike x86's, may not alias.
 #pragma once
 
 #include <arm_neon.h>

@@ -37,7 +37,8 @@ class Scales {
   public:
     Scales(const typename Vector::Stored* const* vectors, int64_t count, int64_t offset, int64_t size) {
         if constexpr (Vector::kScaled) {
-            for (int64_t token = 0; token < count; ++token) scales_[token] = Vector::scale(vectors[token] + offset, size);
+            for (int64_t token = 0; token < count; ++token)
+                scales_[token] = Vector::scale(vectors[token] + offset, size);
             std::fill(scales_ + count, scales_ + kTokens, 1.0f);
         }
     }
@@ -105,8 +106,8 @@ class RowAttention {
 
     // `query` and `out` are the step's rows, [query heads, head size] each, rows `stride` and `out_stride` floats
     // apart. `following` is the task that this thread probably gets next, or null; its first tile is prefetched.
-    void attend(const AttentionTask& task, const AttentionTask* following, const float* query, int64_t stride, float* out,
-                int64_t out_stride, float* scratch) const {
+    void attend(const AttentionTask& task, const AttentionTask* following, const float* query, int64_t stride,
+                float* out, int64_t out_stride, float* scratch) const {
         const int64_t offset = task.first_head * heads_.group() * heads_.size;
         for (int64_t row = task.first; row < task.last; ++row)
             attend_row(task, row, row + 1 == task.last ? following : nullptr, query + row * stride + offset,
@@ -114,8 +115,8 @@ class RowAttention {
     }
 
   private:
-    void attend_row(const AttentionTask& task, int64_t row, const AttentionTask* following, const float* query, float* out,
-                    float* scratch) const {
+    void attend_row(const AttentionTask& task, int64_t row, const AttentionTask* following, const float* query,
+                    float* out, float* scratch) const {
         const int64_t heads = task.last_head - task.first_head, group = heads_.group(), size = heads_.size;
         const int64_t length = keys_.vector_length();
         const int64_t end = position(task, row) + 1;

@@ -52,7 +52,8 @@ struct ByteGroup<RowBits::kMixed> {
 };
 
 constexpr int64_t kMostGroupBytes = sizeof(PairGroup);
-static_assert(sizeof(ByteGroup<RowBits::k16>) == kMostGroupBytes && sizeof(ByteGroup<RowBits::kMixed>) < kMostGroupBytes);
+static_assert(sizeof(ByteGroup<RowBits::k16>) == kMostGroupBytes);
+static_assert(sizeof(ByteGroup<RowBits::kMixed>) < kMostGroupBytes);
 
 // Rows of activations, in floating point and in the form that a weight format multiplies with.
 struct Rows {

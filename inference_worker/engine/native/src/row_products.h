@@ -48,7 +48,8 @@ struct FloatProducts {
     static void add_values(const float (&weights)[G][kTokens], const Tile<Vector>& tile, int64_t offset, int64_t size,
                            const float (&factors)[G], float* sums, Prefetch<Vector>& ahead) {
         int64_t d = 0;
-        for (; d + 4 * kWidth <= size; d += 4 * kWidth) add_some<G, 4>(weights, tile, offset, d, size, factors, sums, ahead);
+        for (; d + 4 * kWidth <= size; d += 4 * kWidth)
+            add_some<G, 4>(weights, tile, offset, d, size, factors, sums, ahead);
         for (; d < size; d += 16) add_some<G, 16 / kWidth>(weights, tile, offset, d, size, factors, sums, ahead);
     }
 
@@ -95,7 +96,8 @@ struct ByteProducts {
         }
         for (int64_t token = 0; token < tile.count; token += kWidth) {
             Ints high[G], low[G];
-            for (int g = 0; g < G; ++g) high[g] = broadcast(query[g].high_offset), low[g] = broadcast(query[g].low_offset);
+            for (int g = 0; g < G; ++g)
+                high[g] = broadcast(query[g].high_offset), low[g] = broadcast(query[g].low_offset);
             for (int64_t d = 0; d < size; d += kBytes) {
                 Ints keys[kWidth];
                 for (int i = 0; i < kWidth; ++i) {
@@ -117,8 +119,8 @@ struct ByteProducts {
     }
 
     template <int G>
-    static void add_values(const float (&weights)[G][kTokens], const Tile<ByteVector>& tile, int64_t offset, int64_t size,
-                           const float (&factors)[G], float* sums, Prefetch<ByteVector>& ahead) {
+    static void add_values(const float (&weights)[G][kTokens], const Tile<ByteVector>& tile, int64_t offset,
+                           int64_t size, const float (&factors)[G], float* sums, Prefetch<ByteVector>& ahead) {
         alignas(64) Word high[G][kTokens / 4], low[G][kTokens / 4];
         float scales[G];
         for (int g = 0; g < G; ++g) scales[g] = pack_weights(weights[g], high[g], low[g]);
@@ -161,7 +163,7 @@ struct ByteProducts {
     static constexpr int32_t kMiddle = 128;
     static constexpr float kLargestQuery = 127 * 256 + 127;  // its low byte is signed
     static constexpr float kLargestWeight = 65535.0f;
-    static constexpr float kMinimum = 1e-30f;                  // lower bound of a peak: queries and weights may be zeros
+    static constexpr float kMinimum = 1e-30f;                // lower bound of a peak: queries and weights may be zeros
 
     // Number of words of a query's high bytes; as many follow for the low bytes.
     static int64_t plane(int64_t size) { return block_words(size); }

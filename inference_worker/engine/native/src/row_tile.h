@@ -13,8 +13,8 @@ struct Tile {
     const Stored *keys[kTokens], *values[kTokens];
     int64_t count = 0;
 
-    void locate(const PagedSide<Vector>& key_side, const PagedSide<Vector>& value_side, const int64_t* table, int64_t head,
-                int64_t start, int64_t end) {
+    void locate(const PagedSide<Vector>& key_side, const PagedSide<Vector>& value_side, const int64_t* table,
+                int64_t head, int64_t start, int64_t end) {
         count = std::min(kTokens, end - start);
         key_side.locate(table, head, start, count, keys);
         value_side.locate(table, head, start, count, values);

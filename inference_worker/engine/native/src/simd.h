@@ -33,8 +33,8 @@ inline Floats exp(Floats x) {
     return times_power_of_two(y, n);
 }
 
-// 2^x for finite x of 127 at most, to about 3e-6 of its value (2^n times a polynomial of 2^f, f on [-1/2, 1/2]); 1 for 0,
-// so that a tile without visible positions changes no sum.
+// 2^x for finite x of 127 at most, to about 3e-6 of its value (2^n times a polynomial of 2^f, f on [-1/2, 1/2]); 1 for
+// 0, so that a tile without visible positions changes no sum.
 inline Floats fast_exp2(Floats x) {
     const Floats n = nearest(x), f = x - n;
     Floats y = broadcast(9.5828563e-3f);

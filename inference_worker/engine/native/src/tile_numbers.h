@@ -148,7 +148,9 @@ struct ByteNumbers {
         std::fill(bytes + size, bytes + words(size) * kTokensInWord, 0x80);
     }
     static void copy_values(const int8_t* const* values, int64_t size, Word* to) {
-        const auto byte = [&](int i, int64_t d) { return static_cast<uint32_t>(static_cast<uint8_t>(values[i][d])) << 8 * i; };
+        const auto byte = [&](int i, int64_t d) {
+            return static_cast<uint32_t>(static_cast<uint8_t>(values[i][d])) << 8 * i;
+        };
         for (int64_t d = 0; d < size; ++d) to[d] = byte(0, d) | byte(1, d) | byte(2, d) | byte(3, d);
     }
 

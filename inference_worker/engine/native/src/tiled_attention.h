@@ -317,12 +317,13 @@ class TiledAttention {
     static constexpr float kMinScale = 1e-30f;  // values may be zeros
 
     int64_t size_, words_, group_;
-    Word *query_, *keys_, *values_, *weights_;          // [panel][word][row], [token][word], [word][d], [word][row]
-    float *scores_, *out_;                              // [token][row], of one panel; [panel][d][row]
-    float* vectors_;                                    // values of a word's tokens, in float32
-    float *key_scale_, *value_log_scale_, *value_inverse_scale_;     // per token; lift, share: its value scale's logarithm and inverse
-    float *query_scale_, *query_offset_;                // per row
-    float *peak_, *total_, *own_;                       // per row; own: its position
+    Word *query_, *keys_;                                         // [panel][word][row], [token][word]
+    Word *values_, *weights_;                                     // [word][d], [word][row]
+    float *scores_, *out_;                                        // [token][row], of one panel; [panel][d][row]
+    float* vectors_;                                              // values of a word's tokens, in float32
+    float *key_scale_, *value_log_scale_, *value_inverse_scale_;  // per token
+    float *query_scale_, *query_offset_;                          // per row
+    float *peak_, *total_, *own_;                                 // per row; own: its position
 };
 
 }  // namespace headrace

@@ -215,7 +215,8 @@ class Server {
         model.final_norm = copies.norm(model.final_norm, model.hidden);
         const int64_t turns = step.rows * model.heads.size / 2;
         call("headrace_decode", kernels_, &model, &step, copies.array(at<float>(words[2]), turns),
-             copies.array(at<float>(words[3]), turns), copies.array(at<float>(words[4]), step.rows * model.hidden, true),
+             copies.array(at<float>(words[3]), turns),
+             copies.array(at<float>(words[4]), step.rows * model.hidden, true),
              words[5], static_cast<int32_t>(words[6]), copies.array(at<int64_t>(words[7]), 1, true));
     }
 

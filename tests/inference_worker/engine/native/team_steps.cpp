@@ -1,5 +1,5 @@
 // Runs steps of a team for some seconds: `team_steps THREADS SECONDS`. Each call of `share` adds up what the one before
-// it wrote, so a call that is skipped, or begins before the one before it has ended, is counted. Fails if there was any.
+// it wrote, so a call that is skipped, or begins before the one before it has ended, is counted. Fails if any was.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
