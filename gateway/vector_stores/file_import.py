@@ -265,7 +265,7 @@ def _text_version(document: Document) -> str:
 
 def _key(built: PassageSet, number: int) -> str:
     """Return the idempotency key of a block: another one if the same passages are built again after their erasure."""
-    return f"passages:{built.id}:{built.created}:{number}"
+    return f"passages:{built.id}:{built.build}:{number}"
 
 
 def _embedded_text(passage: Passage, max_tokens: int) -> str:

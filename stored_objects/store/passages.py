@@ -1,14 +1,14 @@
 """Keeps sets of passages and their blocks in MongoDB.
 
-passage_sets    {_id: id, organisation, created, state, references: [file key, ...], kept, blocks, runner, lease}
-passage_blocks  {_id: "set/00000000", set, organisation, passages: MessagePack, vectors: binary}
+passage_sets    {_id: id, build, organisation, created, state, references: [file key, ...], kept, blocks, runner, lease}
+passage_blocks  {_id: "set/build/00000000", set, build, organisation, passages: MessagePack, vectors: binary}
+
+Blocks and sets of earlier versions have no `build`.
 """
 
 from __future__ import annotations
 
-import time
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -22,8 +22,6 @@ from stored_objects.vector_stores.passages import PassageBlock, PassageSet, SetS
 
 SETS, BLOCKS = "passage_sets", "passage_blocks"
 """Collections of sets of passages, and of their blocks."""
-ERASURE_LEASE = 60.0
-"""Seconds for which one process may erase sets, longer than the store's calls take; then another one goes on."""
 _NOT_ERASING = {"state": {"$ne": SetState.ERASING.value}}
 _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[Passage])
 
@@ -31,8 +29,7 @@ _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(list[Pas
 class MongoPassages:
     """MongoDB implementation of `vector_stores.passages.PassageStore`. Writes are journaled."""
 
-    def __init__(self, connection: StoreConnection, *, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
+    def __init__(self, connection: StoreConnection) -> None:
         self._sets = connection.durable(SETS)
         self._blocks = connection.durable(BLOCKS)
 
@@ -52,24 +49,25 @@ class MongoPassages:
         query = {"_id": id, "state": SetState.BUILDING.value, **free}
         return await self._sets.update_matching(query, {"$set": {"runner": runner, "lease": lease}})
 
-    async def written(self, id: str) -> int:
-        """Count the blocks of a set in MongoDB."""
-        return int(await self._blocks.count_documents({"set": id}))
+    async def written(self, passages: PassageSet) -> int:
+        """Count the blocks of a set's build in MongoDB."""
+        return int(await self._blocks.count_documents({"set": passages.id, "build": passages.build or None}))
 
-    async def add(self, organisation: str, block: PassageBlock) -> bool:
-        """Insert a block of a set into MongoDB, unless it is there; return false if the set is not being built."""
+    async def add(self, passages: PassageSet, block: PassageBlock) -> bool:
+        """Insert a block of a set into MongoDB, unless it is there; return false if this build of the set has ended."""
         document = {
-            "_id": _block_id(block.set, block.number),
+            "_id": _block_id(block.set, passages.build, block.number),
             "set": block.set,
-            "organisation": organisation,
+            "build": passages.build or None,
+            "organisation": passages.organisation,
             "passages": _encoder.encode(block.passages),
             "vectors": block.vectors,
         }
         is_new = await self._blocks.insert_if_absent(document)
-        found = await self._sets.find_one({"_id": block.set}, {"state": 1})
-        if found is not None and found["state"] == SetState.BUILDING.value:
+        found = await self._sets.find_one({"_id": block.set, "state": SetState.BUILDING.value}, {"build": 1})
+        if found is not None and found.get("build", "") == passages.build:
             return True
-        if is_new:  # an erasure of the set may have been before it
+        if is_new:  # an erasure of the build may have been before it
             await self._blocks.delete_one({"_id": document["_id"]})
         return False
 
@@ -80,7 +78,12 @@ class MongoPassages:
 
     async def read(self, organisation: str, id: str, start: int, limit: int) -> list[PassageBlock]:
         """Read up to `limit` blocks of a set of an organisation from number `start` on from MongoDB, in order."""
-        query = {"set": id, "organisation": organisation, "_id": {"$gte": _block_id(id, start)}}
+        stored = await self._sets.find_one({"_id": id}, {"build": 1})
+        if stored is None:
+            return []
+        build = stored.get("build", "")
+        of_build = {"set": id, "build": build or None, "organisation": organisation}
+        query = {**of_build, "_id": {"$gte": _block_id(id, build, start)}}
         found = await self._blocks.find(query).sort("_id", 1).limit(limit).to_list(limit)
         return [_block(each) for each in found]
 
@@ -101,24 +104,21 @@ class MongoPassages:
         return await self._erase_unkept({}, limit)
 
     async def _erase_unkept(self, query: dict[str, Any], limit: int) -> int:
-        """Erase sets under a lease, so that no late erasure deletes the blocks of a set that is built again."""
-        now, runner = self._clock(), uuid.uuid4().hex
-        free = {"$or": [_NOT_ERASING, {"lease": {"$lte": now}}]}
-        found = await self._sets.find({**query, **free, "kept": 0}, {"_id": 1}).limit(limit).to_list(limit)
+        """Erase builds of sets, so that no late erasure deletes the blocks of a set that is built again."""
+        found = await self._sets.find({**query, "kept": 0}, {"_id": 1}).limit(limit).to_list(limit)
         if found:
-            claim = {"state": SetState.ERASING.value, "runner": runner, "lease": now + ERASURE_LEASE}
-            ids = {"_id": {"$in": [each["_id"] for each in found]}}
-            await self._sets.update_many({**ids, **free, "kept": 0}, {"$set": claim})
-            claimed = [each["_id"] async for each in self._sets.find({**ids, "runner": runner}, {"_id": 1})]
-            if self._clock() > now + ERASURE_LEASE / 2:  # this process stood still: a sweep erases them
-                return 0
-            await self._blocks.delete_many({"set": {"$in": claimed}})
-            await self._sets.delete_many({"_id": {"$in": claimed}, "runner": runner})
+            ids = {"$in": [each["_id"] for each in found]}
+            await self._sets.update_many({"_id": ids, "kept": 0}, {"$set": {"state": SetState.ERASING.value}})
+            erasing = {"_id": ids, "state": SetState.ERASING.value}
+            builds = {each["_id"]: each.get("build") async for each in self._sets.find(erasing, {"build": 1})}
+            of_builds = {"$in": [None, *builds.values()]}  # a build has one set; blocks of earlier versions have none
+            await self._blocks.delete_many({"set": {"$in": list(builds)}, "build": of_builds})
+            await self._sets.delete_many({**erasing, "_id": {"$in": list(builds)}, "build": of_builds})
         return len(found)
 
 
-def _block_id(set: str, number: int) -> str:
-    return f"{set}/{number:08d}"
+def _block_id(set: str, build: str, number: int) -> str:
+    return f"{set}/{build}/{number:08d}" if build else f"{set}/{number:08d}"
 
 
 def _set(document: dict[str, Any]) -> PassageSet:

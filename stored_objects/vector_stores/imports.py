@@ -15,6 +15,7 @@ The steps of an import, each of which another process repeats without harm if th
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Collection
 
 from stored_objects.errors import StoredObjectError
@@ -93,12 +94,12 @@ class VectorStoreImports:
             raise ImportLost("another process imports the file, or it was cancelled or deleted")
         await quota.release(file.owner, max(file.size - size, 0))
         now, builder = self._clock(), _builder(file)
-        new = PassageSet(id, file.organisation, now, runner=builder, lease=now + LEASE)
+        new = PassageSet(id, file.organisation, now, runner=builder, lease=now + LEASE, build=uuid.uuid4().hex)
         kept = await passages.keep(new, file.reference)
         if not await records.is_held(file):
             await passages.release({file.reference: id})
             raise ImportLost("the file was cancelled or deleted while its import began")
-        is_held = kept is not None and (kept.created, kept.runner) == (new.created, builder)
+        is_held = kept is not None and kept.build == new.build
         if kept is None or not (kept.is_ready or is_held or await passages.claim(id, builder, now, now + LEASE)):
             await self.put_back(file, RETRY_TIME)
             raise PassagesBusy("another import builds the passages of the same content, or they are being erased")
@@ -106,11 +107,11 @@ class VectorStoreImports:
 
     async def written(self, passages: PassageSet) -> int:
         """Return the number of blocks of a set that earlier tries have stored."""
-        return await self.stores.passages.written(passages.id)
+        return await self.stores.passages.written(passages)
 
     async def add(self, passages: PassageSet, block: PassageBlock) -> None:
         """Store the next block of a set."""
-        if not await self.stores.passages.add(passages.organisation, block):
+        if not await self.stores.passages.add(passages, block):
             raise ImportLost("the passages were deleted, or are complete")
 
     async def finish(self, file: VectorStoreFile, passages: PassageSet, blocks: int) -> None:

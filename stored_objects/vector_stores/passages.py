@@ -52,6 +52,11 @@ class PassageSet:
     """Name of the import that adds the blocks."""
     lease: float = 0.0
     """Time until which only `runner` may add blocks."""
+    build: str = ""
+    """Id of the set among those with the same `id`, one after the other: a set that is erased may be built again.
+
+    Blocks belong to a build, so that a late erasure, or a late import, of an earlier build changes none of a later one.
+    """
 
     @property
     def is_ready(self) -> bool:
@@ -103,14 +108,14 @@ class PassageStore(Protocol):
         """
         ...
 
-    async def written(self, id: str) -> int:
-        """Return the number of blocks of a set, which are added in order, that are stored."""
+    async def written(self, passages: PassageSet) -> int:
+        """Return the number of blocks of a set's build, which are added in order, that are stored."""
         ...
 
-    async def add(self, organisation: str, block: PassageBlock) -> bool:
+    async def add(self, passages: PassageSet, block: PassageBlock) -> bool:
         """Store the block that follows the last one of a set; repeatable, a stored block is not changed.
 
-        Return false, and store nothing, if the set is not being built.
+        Return false, and store nothing, if this build of the set has ended.
         """
         ...
 

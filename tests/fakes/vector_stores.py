@@ -302,16 +302,19 @@ class DictPassages:
         self.sets[id] = replace(found, runner=runner, lease=lease)
         return True
 
-    async def written(self, id: str) -> int:
-        return sum(1 for set, _ in self.blocks if set == id)
+    async def written(self, passages: PassageSet) -> int:
+        return sum(1 for set, _ in self.blocks if set == passages.id) if self._has(passages) else 0
 
-    async def add(self, organisation: str, block: PassageBlock) -> bool:
-        found = self.sets.get(block.set)
-        if found is None or found.state is not SetState.BUILDING:
+    async def add(self, passages: PassageSet, block: PassageBlock) -> bool:
+        if not self._has(passages) or self.sets[block.set].state is not SetState.BUILDING:
             return False
         self.blocks.setdefault((block.set, block.number), replace(block, passages=list(block.passages)))
-        self.organisations[block.set, block.number] = organisation
+        self.organisations[block.set, block.number] = passages.organisation
         return True
+
+    def _has(self, passages: PassageSet) -> bool:
+        found = self.sets.get(passages.id)
+        return found is not None and found.build == passages.build
 
     async def finish(self, id: str, runner: str, blocks: int) -> bool:
         found = self.sets.get(id)
