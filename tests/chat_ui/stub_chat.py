@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from chat_ui.http.cookies import CSRF
 from chat_ui.http.page import create_app
 
 ENDLESS, BUSY = "ENDLESS", "BUSY"
@@ -113,7 +116,7 @@ class StubChat:
                 Route(one + "/share", self._share, methods=["POST", "DELETE"]),
                 Route("/api/shared/{token}", self._shared),
                 Route("/v1/blobs/{blob}", self._blob),
-                Mount("/", create_app(dist)),
+                Mount("/", _signed_in(create_app(dist))),
             ]
         )
 
@@ -313,6 +316,20 @@ def _row(conversation: Mapping[str, Any]) -> dict[str, Any]:
 def _find(conversation: Mapping[str, Any], message: str) -> dict[str, Any]:
     found: dict[str, Any] = next(one for one in conversation["messages"] if one["id"] == message)
     return found
+
+
+def _signed_in(page: ASGIApp) -> ASGIApp:
+    """Return `page` with the cookie by which it sees that there is a session."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_cookie(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).append("set-cookie", f"{CSRF}=token; path=/")
+            await send(message)
+
+        await page(scope, receive, send_with_cookie)
+
+    return app
 
 
 def _error(status: int, code: str, message: str) -> Response:
