@@ -98,10 +98,13 @@ def launched(e2e_home: Path) -> Iterator[Launched]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def owner(launched: Launched, browser: Browser) -> Visit:
-    """A page of the owner, signed in by the launcher's link."""
+    """A page of the owner, signed in by the launcher's link, for which no request fails."""
     visit = await Visit.to(f"http://127.0.0.1:{launched.port}", browser, TIMEOUT)
+    statuses: dict[str, int] = {}
+    visit.page.on("response", lambda response: statuses.update({response.url: response.status}))
     await visit.page.goto(re.findall(r"http://\S+#start=\S+", launched.output)[0])
     await expect(visit.page.get_by_role("heading", name="What would you like to know?")).to_be_visible()
+    assert not {url: status for url, status in statuses.items() if status >= 400}
     return visit
 
 
