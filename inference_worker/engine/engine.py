@@ -48,7 +48,7 @@ from inference_worker.structured.compilation_queue import CompilationQueue, Read
 from inference_worker.tokenizer.tokenizer_files import read_vocabulary
 
 _NARROW, _WIDE = StepCost(fixed=6, cheap_rows=4), StepCost(fixed=8, cheap_rows=16)
-STEP_COSTS = {"avx2": _NARROW, "avx512": _WIDE, "amx": _WIDE, "neon": _NARROW, "i8mm": _NARROW}
+STEP_COSTS = {"avx2": _NARROW, "avx512": _WIDE, "avx512bf16": _WIDE, "amx": _WIDE, "neon": _NARROW, "i8mm": _NARROW}
 """Step costs of the compiled kernels by instruction set (ADR 0009); not measured on ARM."""
 
 UNMEASURED_COST = StepCost(fixed=64, cheap_rows=32)

@@ -187,7 +187,14 @@ class NativeDecoder:
         def packed() -> PackedWeight:
             values, bias = read()
             narrow = self._kernels.multiplies_bytes or not isinstance(values, Int8Values)
-            return pack(values, bias, panel=self._panel, activation_bits=self._activation_bits, signed=not narrow)
+            return pack(
+                values,
+                bias,
+                panel=self._panel,
+                activation_bits=self._activation_bits,
+                signed=not narrow,
+                paired=self._kernels.multiplies_bfloat16,
+            )
 
         return self._store.keep(name, packed)
 

@@ -32,7 +32,7 @@ def request_tiles() -> None:
 
 
 def check_products(linear: Callable[[PackedWeight, Tensor], Tensor], panel: int) -> None:
-    """Raise `NativeUnavailable` if products of many rows, by AMX, are not bit for bit those of few, by AVX-512.
+    """Raise `NativeUnavailable` if products by AMX are not those of AVX-512, or, of bfloat16, not those of PyTorch.
 
     Args:
         linear: `Kernels.linear`.
@@ -54,3 +54,7 @@ def check_products(linear: Callable[[PackedWeight, Tensor], Tensor], panel: int)
             few = torch.cat([linear(weight, rows[at : at + FEW]) for at in range(0, len(rows), FEW)])
             if not torch.equal(linear(weight, rows), few):
                 raise NativeUnavailable(f"AMX computes other products of {type(values).__name__} than AVX-512")
+    matrix, whole = (torch.randint(-8, 9, (each, inputs), generator=generator).float() for each in (outputs, len(rows)))
+    weight = pack(matrix.bfloat16(), panel=panel, paired=True)
+    if not torch.equal(linear(weight, whole), whole @ matrix.T):  # sums of whole numbers are exact in any order
+        raise NativeUnavailable("AMX computes other products of bfloat16 than PyTorch")

@@ -63,16 +63,17 @@ _AVX512 = InstructionSet(
     (*_AVX2.needed, "avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"),
     (*_AVX2.flags, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
 )
+_AVX512_BF16 = InstructionSet("avx512bf16", _X86, (*_AVX512.needed, "avx512_bf16"), (*_AVX512.flags, "-mavx512bf16"))
 _AMX = InstructionSet(
     "amx",
     _X86,
-    (*_AVX512.needed, "amx_tile", "amx_int8"),
-    (*_AVX512.flags, "-mamx-tile", "-mamx-int8"),
+    (*_AVX512_BF16.needed, "amx_tile", "amx_int8", "amx_bf16"),
+    (*_AVX512_BF16.flags, "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
     tiles=True,
 )
 _NEON = InstructionSet("neon", _ARM, ("dot",), ("-march=armv8.2-a+dotprod",))
 _I8MM = InstructionSet("i8mm", _ARM, ("dot", "i8mm"), ("-march=armv8.2-a+dotprod+i8mm",))
-INSTRUCTION_SETS = {kind.name: kind for kind in (_AMX, _AVX512, _AVX2, _I8MM, _NEON)}
+INSTRUCTION_SETS = {kind.name: kind for kind in (_AMX, _AVX512_BF16, _AVX512, _AVX2, _I8MM, _NEON)}
 """Instruction sets by name; of each architecture, the fastest first."""
 
 

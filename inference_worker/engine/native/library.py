@@ -186,6 +186,7 @@ class Kernels:
         instructions: the instruction set that the library is compiled for, a name in `build.INSTRUCTION_SETS`.
         panel: number of a weight's outputs that a kernel computes together; `packing.pack` needs it.
         multiplies_bytes: whether products of int8 weights are faster with 8-bit activations.
+        multiplies_bfloat16: whether rows are rounded to bfloat16 beside bfloat16 weights, which then must be `paired`.
     """
 
     def __init__(self, threads: int, instructions: str | None = None) -> None:
@@ -201,6 +202,7 @@ class Kernels:
         self._library = _load(self.instructions)
         self.panel: int = self._library.headrace_panel()
         self.multiplies_bytes: bool = self._library.headrace_multiplies_bytes()
+        self.multiplies_bfloat16: bool = self._library.headrace_multiplies_bfloat16()
         self._handle = _pointer()
         self._call("create", threads, byref(self._handle))
         weakref.finalize(self, self._library.headrace_destroy, self._handle)
@@ -298,7 +300,7 @@ def usable_instructions() -> str:
             check_products(kernels.linear, kernels.panel)
         except (NativeUnavailable, NativeError) as error:
             log.warning("the kernels don't use AMX", reason=str(error))
-            return "avx512"
+            return "avx512bf16"
     return best
 
 
@@ -315,4 +317,5 @@ def _load(instructions: str) -> ctypes.CDLL:
     library.headrace_destroy.restype = None
     library.headrace_panel.restype = _int64
     library.headrace_multiplies_bytes.restype = ctypes.c_bool
+    library.headrace_multiplies_bfloat16.restype = ctypes.c_bool
     return library

@@ -145,6 +145,7 @@ def pack(
     panel: int,
     activation_bits: ActivationBits = "auto",
     signed: bool = False,
+    paired: bool = False,
 ) -> PackedWeight:
     """Return a copy of a weight and its bias in the CPU kernels' layout: panels of `panel` outputs (`Kernels.panel`).
 
@@ -155,13 +156,16 @@ def pack(
         activation_bits: bits of the activations with which an integer weight is multiplied: 16, 8, or "auto": 8, but 16
             for the largest of each group of 32 inputs (ADR 0083).
         signed: multiply an int8 weight as signed codes, two at a time, with rows that are all rounded to 16 bits.
+        paired: lay a bfloat16 weight out in pairs of inputs, for kernels that multiply bfloat16
+            (`Kernels.multiplies_bfloat16`).
     """
     if isinstance(values, Int4Values):
         form, panels, size = INT4, _int4_panels(values, panel), values.codes.shape
     elif isinstance(values, Int8Values):
         form, panels, size = INT8 if signed else UNSIGNED8, _int8_panels(values, panel, signed), values.codes.shape
     else:
-        form, panels, size = FLOATS[values.dtype], _paneled(values, panel).transpose(1, 2).contiguous(), values.shape
+        together = 2 if paired and values.dtype == torch.bfloat16 else 1
+        form, panels, size = FLOATS[values.dtype], _float_panels(values, panel, together), values.shape
     outputs, inputs = size
     padded = None if bias is None else pad(bias.float(), (0, -outputs % panel)).contiguous()
     return PackedWeight(form, inputs, outputs, panel, panels, padded, activation_bits)
@@ -173,6 +177,12 @@ def _paneled(values: Tensor, panel: int) -> Tensor:
     if short:
         values = torch.cat((values, values.new_zeros(short, *values.shape[1:])))
     return values.view(-1, panel, *values.shape[1:])
+
+
+def _float_panels(values: Tensor, panel: int, together: int) -> Tensor:
+    """Return [panels, inputs / together, panel, together]."""
+    panels = _paneled(values, panel)
+    return panels.view(*panels.shape[:2], -1, together).transpose(1, 2).contiguous()
 
 
 def _halves(values: Tensor, panel: int) -> Tensor:

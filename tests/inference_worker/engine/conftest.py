@@ -24,7 +24,7 @@ def emulated_amx() -> InstructionSet:
     """The kernels for AMX, compiled with `EMULATION` in place of the processor's instructions."""
     version = hashlib.sha256(EMULATION.read_bytes()).hexdigest()  # compiled kernels are found by their flags
     flags = (*INSTRUCTION_SETS["amx"].flags, "-include", str(EMULATION), f"-DEMULATION_{version}")
-    return replace(INSTRUCTION_SETS["amx"], needed=INSTRUCTION_SETS["avx512"].needed, flags=flags, tiles=False)
+    return replace(INSTRUCTION_SETS["amx"], needed=INSTRUCTION_SETS["avx512bf16"].needed, flags=flags, tiles=False)
 
 
 @pytest.fixture(scope="session")

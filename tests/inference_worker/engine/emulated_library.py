@@ -27,7 +27,8 @@ _ROOT = "/usr/aarch64-linux-gnu"
 """Where Debian has the C and C++ libraries of the other architecture."""
 _PROGRAM = Path(__file__).parent / "native" / "served_kernels.cpp"
 
-_FUNCTIONS = ("panel", "multiplies_bytes", "create", "linear", "gather", "attention", "decode")
+_TRAITS = ("panel", "multiplies_bytes", "multiplies_bfloat16")
+_FUNCTIONS = (*_TRAITS, "create", "linear", "gather", "attention", "decode")
 _WORDS = 13
 _WAKEUP_FD = 7
 """Index of `decode`'s argument that names a file descriptor of this process."""
@@ -80,7 +81,7 @@ class EmulatedLibrary:
             elif message == _WRITE:
                 ctypes.memmove(first, self._receive(size), size)
             else:
-                return first if function in {"panel", "multiplies_bytes"} else None
+                return first if function in _TRAITS else None
 
     def _send(self, data: bytes) -> None:
         stdin = cast(IO[bytes], self._process.stdin)

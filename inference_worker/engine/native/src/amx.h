@@ -1,6 +1,6 @@
-// Products of bytes by AMX, whose tile registers hold 16 rows of up to 64 bytes: one instruction multiplies two of
-// them. Sums are exact, so they are those of the vector instructions. The kernel must have permitted the use
-// (`native/amx.py`).
+// Products by AMX, whose tile registers hold 16 rows of up to 64 bytes: one instruction multiplies two of them. Sums of
+// bytes are exact, so they are those of the vector instructions; sums of bfloat16 are rounded in an order of their own.
+// The kernel must have permitted the use (`native/amx.py`).
 #pragma once
 
 #include <atomic>
@@ -15,14 +15,15 @@ constexpr int kTileRows = 16;  // rows that are multiplied together
 #if defined(__AMX_INT8__)
 constexpr bool kHasTiles = true;
 
-// Configures the calling thread's tiles for products over `inputs` inputs, 64 at most; the destructor releases them.
+// Configures the calling thread's tiles for products of `rows` rows, 16 at most, over `bytes` bytes of inputs, 64 at
+// most; the destructor releases them.
 class TileUse {
   public:
-    explicit TileUse(int64_t inputs) {
+    TileUse(int64_t rows, int64_t bytes) {
         Configuration use{};
-        for (int sums : {0, 1}) use.set(sums, kTileRows, sizeof(Ints));
-        use.set(2, kTileRows, inputs);
-        for (int weights : {3, 4}) use.set(weights, inputs / 4, sizeof(Ints));
+        for (int sums : {0, 1}) use.set(sums, rows, sizeof(Ints));
+        use.set(2, rows, bytes);
+        for (int weights : {3, 4}) use.set(weights, bytes / 4, sizeof(Ints));
         std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler knows only of some bytes that are read
         _tile_loadconfig(&use);
     }
@@ -81,11 +82,32 @@ void multiply_tiles(const ByteGroup<bits>* rows, int64_t groups, const void* wei
             for (int half = 0; half < 2; ++half) sums[r][half] = add(times_256(high[r][half]), sums[r][half]);
     }
 }
+
+// Multiplies the configured number of rows of bfloat16, `stride` bytes apart, with a panel: [pair of inputs][output,
+// input]. `prefetch(group)` is called before each group of 32 inputs.
+template <class Prefetch>
+void multiply_tiles(const char* rows, int64_t stride, int64_t groups, const char* weights, void* sums,
+                    const Prefetch& prefetch) {
+    constexpr int64_t kHalf = sizeof(Ints), kGroupBytes = kGroup * sizeof(uint16_t);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler does not know that memory is read
+    _tile_zero(0);
+    _tile_zero(1);
+    for (int64_t group = 0; group < groups; ++group, weights += kGroup * 2 * kHalf / 2) {
+        prefetch(group);
+        _tile_loadd(2, rows + group * kGroupBytes, stride);
+        _tile_loadd(3, weights, 2 * kHalf);
+        _tile_loadd(4, weights + kHalf, 2 * kHalf);
+        _tile_dpbf16ps(0, 2, 3);
+        _tile_dpbf16ps(1, 2, 4);
+    }
+    _tile_stored(0, sums, 2 * kHalf);
+    _tile_stored(1, static_cast<char*>(sums) + kHalf, 2 * kHalf);
+}
 #else
 constexpr bool kHasTiles = false;
 
 struct TileUse {
-    explicit TileUse(int64_t) {}
+    TileUse(int64_t, int64_t) {}
 };
 #endif
 

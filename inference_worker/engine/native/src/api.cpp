@@ -27,6 +27,8 @@ int64_t headrace_panel() { return kPanel; }
 
 bool headrace_multiplies_bytes() { return kMultipliesBytes; }
 
+bool headrace_multiplies_bfloat16() { return kMultipliesBFloat16; }
+
 const char* headrace_create(int threads, Kernels** kernels) {
     return guarded([&] { *kernels = new Kernels(threads); });
 }

@@ -89,10 +89,14 @@ inline Floats load_bfloat16(const uint16_t* from) {
 
 // Rounds to the nearest, ties to even. A NaN may become an infinity, which makes a sequence just as invalid.
 inline void store_bfloat16(uint16_t* to, Floats x) {
+#if defined(__AVX512BF16__)
+    _mm256_storeu_si256((__m256i*)to, (__m256i)_mm512_cvtneps_pbh(x));
+#else
     const __m512i bits = _mm512_castps_si512(x);
     const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
     _mm256_storeu_si256((__m256i*)to, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+#endif
 }
 
 inline Floats load_int8(const int8_t* from) {
@@ -195,6 +199,13 @@ inline Ints scaled_bytes(Ints bytes, Ints scale, Ints start) {
     const __m512i odd = _mm512_add_epi16(_mm512_mullo_epi16(_mm512_srli_epi16(bytes, 8), scale), start);
     return _mm512_or_si512(_mm512_srli_epi16(even, 8), _mm512_andnot_si512(low, odd));
 }
+
+#if defined(__AVX512BF16__)
+// Adds the products of two inputs of bfloat16 to each sum of float32.
+inline Floats add_bfloat16_pairs(Floats sum, Ints weight, Ints row) {
+    return _mm512_dpbf16_ps(sum, (__m512bh)weight, (__m512bh)row);
+}
+#endif
 
 // Add the products of two inputs to each sum of 32 bits.
 inline Ints add_pairs(Ints sum, Ints weight, Ints row) { return _mm512_dpwssd_epi32(sum, weight, row); }

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "row_tiles.h"
+#include "float_formats.h"
 
 namespace headrace {
 
@@ -26,94 +26,6 @@ enum class Format : int32_t {
     kInt8 = 3,
     kInt4 = 4,
     kUnsigned8 = 5,
-};
-
-// Prefetches `bytes` into the L2 cache: data that is needed much later would evict data from the L1 cache that is in
-// use.
-inline void prefetch(const void* from, int64_t bytes) {
-    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(from) + at, 0, 2);
-}
-
-// Prefetches memory that is going to be written.
-inline void prefetch_for_write(void* to, int64_t bytes) {
-    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<char*>(to) + at, 1);
-}
-
-// A packed panel. The first tile of rows that uses it prefetches another panel, `ahead` bytes further on.
-struct Packed {
-    const void* panel;
-    int64_t ahead;  // 0: no prefetch
-};
-
-template <class Number>
-struct FloatFormat {
-    using Stored = typename Number::Stored;
-    static constexpr bool kQuantises = false;
-    static constexpr bool kExpands = true;
-    static constexpr bool kUsesTiles = false;
-    static constexpr int kTile = 6;  // rows that share a load of the weights: 12 sums fit the registers
-
-    static int64_t panel_bytes(int64_t inputs) { return inputs * kPanel * sizeof(Stored); }
-    static int64_t row_bytes(int64_t inputs) { return inputs * sizeof(float); }
-    static void prepare(const Rows&, int64_t, int64_t) {}
-
-    struct AsStored {
-        static constexpr int64_t kTileInputs = 0;
-        const Stored* panel;
-        int64_t ahead;
-        Floats load(int64_t input, int half) const { return Number::load(panel + input * kPanel + half * kWidth); }
-        void prefetch_ahead(int64_t input) const {
-            const Stored* at = panel + input * kPanel;
-            if (ahead) prefetch(reinterpret_cast<const char*>(at) + ahead, kPanel * sizeof(Stored));
-        }
-    };
-
-    struct Expanded {
-        static constexpr int64_t kTileInputs = 0;
-        const float* panel;
-        int64_t ahead = 0;
-        Floats load(int64_t input, int half) const { return headrace::load(panel + input * kPanel + half * kWidth); }
-        void prefetch_ahead(int64_t) const {}
-    };
-
-    static AsStored as_stored(const Packed& from) { return {static_cast<const Stored*>(from.panel), from.ahead}; }
-
-    // Reads one output's weights.
-    static void read_output(const void* panel, int64_t output, int64_t inputs, float* out) {
-        const Stored* at = static_cast<const Stored*>(panel) + output / kWidth * kWidth;
-        alignas(64) float some[kWidth];
-        for (int64_t i = 0; i < inputs; ++i, at += kPanel) {
-            store(some, Number::load(at));
-            out[i] = some[output % kWidth];
-        }
-    }
-
-    static Expanded expand(const void* panel, int64_t inputs, void* scratch) {
-        float* out = static_cast<float*>(scratch);
-        const Stored* in = static_cast<const Stored*>(panel);
-        for (int64_t i = 0; i < inputs * kPanel; i += kWidth) store(out + i, Number::load(in + i));
-        return {out};
-    }
-
-    template <int R, class Source>
-    static void tile(const Rows& rows, int64_t row, int64_t inputs, const Source& source, Outputs (&out)[R]) {
-        const float* x[R];
-        Outputs sums[R];  // a local copy, because the compiler would write the caller's to memory in every iteration
-        for (int r = 0; r < R; ++r) {
-            x[r] = rows.values + (row + r) * inputs;
-            sums[r].half[0] = sums[r].half[1] = zero();
-        }
-        for (int64_t i = 0; i < inputs; ++i) {
-            source.prefetch_ahead(i);
-            const Floats left = source.load(i, 0), right = source.load(i, 1);
-            for (int r = 0; r < R; ++r) {
-                const Floats value = broadcast(x[r][i]);
-                sums[r].half[0] = fmadd(value, left, sums[r].half[0]);
-                sums[r].half[1] = fmadd(value, right, sums[r].half[1]);
-            }
-        }
-        for (int r = 0; r < R; ++r) out[r] = sums[r];
-    }
 };
 
 // A group of int8 codes in memory: `code * scale`.
@@ -202,7 +114,7 @@ struct IntegerFormat {
     }
 
     struct AsStored {
-        static constexpr int64_t kTileInputs = kUsesTiles && Codes::kTiled ? kGroup : 0;
+        static constexpr int64_t kTileBytes = kUsesTiles && Codes::kTiled ? kGroup : 0;
         const Codes* groups;
         int64_t ahead;
         const Codes& group(int64_t index) const { return groups[index]; }
@@ -212,7 +124,7 @@ struct IntegerFormat {
     };
 
     struct Expanded {
-        static constexpr int64_t kTileInputs = kUsesTiles ? kGroup : 0;
+        static constexpr int64_t kTileBytes = kUsesTiles ? kGroup : 0;
         const Unpacked* groups;
         int64_t ahead = 0;
         const Unpacked& group(int64_t index) const { return groups[index]; }
@@ -335,7 +247,7 @@ struct IntegerFormat {
 // Computes tiles of rows with one panel of a format, stored or expanded.
 template <class F, class Source>
 struct Tiles {
-    static constexpr int64_t kTileInputs = Source::kTileInputs;
+    static constexpr int64_t kTileBytes = Source::kTileBytes;
     const Rows& rows;
     int64_t inputs;
     Source source;
@@ -354,12 +266,11 @@ void multiply_panel(const Rows& rows, int64_t first, int64_t last, int64_t input
         Tiles<F, decltype(source)> tiles{rows, inputs, source};
         multiply_block<F::kTile>(tiles, first, last, emit);
     };
-    constexpr int kFew = F::kUsesTiles ? kTileRows - 1 : F::kTile;
-    if (!F::kExpands || last - first <= kFew) {
-        multiply(F::as_stored(packed));
-    } else {
-        multiply(F::expand(packed.panel, inputs, scratch));
+    if constexpr (F::kExpands) {
+        constexpr int kFew = F::kUsesTiles ? kTileRows - 1 : F::kTile;
+        if (last - first > kFew) return multiply(F::expand(packed.panel, inputs, scratch));
     }
+    multiply(F::as_stored(packed));
 }
 
 // Calls `use` with an object of the class of an integer format.
@@ -377,7 +288,7 @@ template <class Use>
 auto with_format(Format format, RowBits bits, const Use& use) {
     switch (format) {
         case Format::kFloat16: return use(FloatFormat<Float16>{});
-        case Format::kBFloat16: return use(FloatFormat<BFloat16>{});
+        case Format::kBFloat16: return use(BFloat16Format{});
         case Format::kInt8: return use(IntegerFormat<Int8Codes, RowBits::k16>{});
         case Format::kInt4: return with_bits<Int4Codes>(bits, use);
         case Format::kUnsigned8: return with_bits<UnsignedCodes>(bits, use);

@@ -23,6 +23,23 @@ struct Outputs {
     }
 };
 
+// Prefetches `bytes` into the L2 cache: data that is needed much later would evict data from the L1 cache that is in
+// use.
+inline void prefetch(const void* from, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(from) + at, 0, 2);
+}
+
+// Prefetches memory that is going to be written.
+inline void prefetch_for_write(void* to, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<char*>(to) + at, 1);
+}
+
+// A packed panel. The first tile of rows that uses it prefetches another panel, `ahead` bytes further on.
+struct Packed {
+    const void* panel;
+    int64_t ahead;  // 0: no prefetch
+};
+
 // Calls `emit(row, outputs)` for each row from `first` to `last`, in tiles of `R` to `kLeast` rows, as far as they fill
 // tiles; `emit.expect(row)` is called before a row is computed.
 template <int R, int kLeast = 1, class Tiles, class Emit>
@@ -36,17 +53,26 @@ void multiply_rows(Tiles& tiles, int64_t first, int64_t last, const Emit& emit) 
     if constexpr (R > kLeast) multiply_rows<R - 1, kLeast>(tiles, first, last, emit);
 }
 
-// The same in tiles of `R` rows and fewer, after those of AMX if the weights are in its layout.
+// The same in tiles of `R` rows and fewer, after those of AMX if the weights are in its layout. If `R` are the rows of
+// such a tile, the rest are computed in one that is configured for fewer rows.
 template <int R, class Tiles, class Emit>
 void multiply_block(Tiles& tiles, int64_t first, int64_t last, const Emit& emit) {
-    if constexpr (Tiles::kTileInputs > 0) {
+    if constexpr (Tiles::kTileBytes > 0) {
         if (last - first >= kTileRows) {
-            const TileUse use(Tiles::kTileInputs);
+            const TileUse use(kTileRows, Tiles::kTileBytes);
             multiply_rows<kTileRows, kTileRows>(tiles, first, last, emit);
             first = last - (last - first) % kTileRows;
         }
     }
-    multiply_rows<R>(tiles, first, last, emit);
+    if constexpr (R < kTileRows) {
+        multiply_rows<R>(tiles, first, last, emit);
+    } else if (first < last) {
+        const TileUse use(last - first, Tiles::kTileBytes);
+        for (int64_t row = first; row < last; ++row) emit.expect(row);
+        Outputs sums[R];
+        tiles.template compute<R>(first, sums);
+        for (int64_t row = first; row < last; ++row) emit(row, sums[row - first]);
+    }
 }
 
 }  // namespace headrace

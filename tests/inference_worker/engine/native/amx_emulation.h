@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 #undef _tile_loadd
 #undef _tile_stored
 #undef _tile_dpbsud
+#undef _tile_dpbf16ps
 
 namespace headrace {
 
@@ -72,12 +74,18 @@ inline void _tile_stored(int tile, void* to, int64_t stride) {
         std::memcpy(static_cast<char*>(to) + row * stride, from.data[row], from.row_bytes);
 }
 
-// TDPBSUD: adds to each sum of 32 bits four products of signed bytes of `left` and unsigned ones of `right` at a time.
-inline void _tile_dpbsud(int sums, int left, int right) {
-    EmulatedTile &to = emulated.at(sums), &a = emulated.at(left), &b = emulated.at(right);
+// Checks the sizes of the tiles of a product of 32-bit words.
+inline void check_product(int sums, int left, int right) {
+    const EmulatedTile &to = emulated.at(sums), &a = emulated.at(left), &b = emulated.at(right);
     if (sums == left || sums == right || left == right) std::abort();
     if (to.row_bytes % 4 || a.row_bytes % 4 || b.row_bytes % 4) std::abort();
     if (to.rows != a.rows || to.row_bytes != b.row_bytes || a.row_bytes / 4 != b.rows) std::abort();
+}
+
+// TDPBSUD: adds to each sum of 32 bits four products of signed bytes of `left` and unsigned ones of `right` at a time.
+inline void _tile_dpbsud(int sums, int left, int right) {
+    check_product(sums, left, right);
+    EmulatedTile &to = emulated.at(sums), &a = emulated.at(left), &b = emulated.at(right);
     for (int m = 0; m < to.rows; ++m) {
         for (int k = 0; k < a.row_bytes / 4; ++k) {
             for (int n = 0; n < to.row_bytes / 4; ++n) {
@@ -87,6 +95,38 @@ inline void _tile_dpbsud(int sums, int left, int right) {
                 for (int i = 0; i < 4; ++i) sum += static_cast<int8_t>(a.data[m][4 * k + i]) * b.data[k][4 * n + i];
                 std::memcpy(to.data[m] + 4 * n, &sum, sizeof sum);
             }
+        }
+    }
+}
+
+// Denormal numbers are zeros, as operands and as results.
+inline float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
+
+inline float from_bfloat16(const uint8_t* at) {
+    uint16_t high;
+    std::memcpy(&high, at, sizeof high);
+    const uint32_t bits = uint32_t{high} << 16;
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    return flushed(x);
+}
+
+// TDPBF16PS: adds the products of even and of odd inputs by fused multiply-adds, each from zero on, then both sums to the
+// sum of float32.
+inline void _tile_dpbf16ps(int sums, int left, int right) {
+    check_product(sums, left, right);
+    EmulatedTile &to = emulated.at(sums), &a = emulated.at(left), &b = emulated.at(right);
+    for (int m = 0; m < to.rows; ++m) {
+        for (int n = 0; n < to.row_bytes / 4; ++n) {
+            float parts[2] = {defective ? 1.0f : 0.0f, 0.0f};
+            for (int k = 0; k < a.row_bytes / 4; ++k)
+                for (int i = 0; i < 2; ++i)
+                    parts[i] = flushed(std::fma(from_bfloat16(a.data[m] + 4 * k + 2 * i),
+                                                from_bfloat16(b.data[k] + 4 * n + 2 * i), parts[i]));
+            float sum;
+            std::memcpy(&sum, to.data[m] + 4 * n, sizeof sum);
+            sum = flushed(flushed(sum) + flushed(parts[0] + parts[1]));
+            std::memcpy(to.data[m] + 4 * n, &sum, sizeof sum);
         }
     }
 }

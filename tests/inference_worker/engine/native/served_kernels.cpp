@@ -18,7 +18,9 @@ using namespace headrace;
 namespace {
 
 enum class Message : int64_t { kRead, kWrite, kReturn };  // address and size, and the data of a write; or a result
-enum class Function : int64_t { kPanel, kMultipliesBytes, kCreate, kLinear, kGather, kAttention, kDecode };
+enum class Function : int64_t {
+    kPanel, kMultipliesBytes, kMultipliesBFloat16, kCreate, kLinear, kGather, kAttention, kDecode
+};
 
 void receive(void* to, size_t bytes) {
     for (char* at = static_cast<char*>(to); bytes;) {
@@ -141,6 +143,7 @@ class Server {
         switch (function) {
             case Function::kPanel: return find<int64_t()>("headrace_panel")();
             case Function::kMultipliesBytes: return find<bool()>("headrace_multiplies_bytes")();
+            case Function::kMultipliesBFloat16: return find<bool()>("headrace_multiplies_bfloat16")();
             case Function::kCreate: call("headrace_create", static_cast<int>(words[0]), &kernels_); break;
             case Function::kLinear: linear(words + 1); break;
             case Function::kGather: gather(words + 1); break;

@@ -18,6 +18,7 @@ from inference_worker.engine.native.amx import FEW, check_products, request_tile
 from inference_worker.engine.native.build import INSTRUCTION_SETS, SOURCES, built_library, find_compiler
 from inference_worker.engine.native.library import Kernels, usable_instructions
 from inference_worker.engine.native.packing import (
+    FLOATS,
     GROUP,
     INT4,
     UNSIGNED8,
@@ -37,7 +38,7 @@ FORMATS: dict[type[Values], int] = {Int4Values: INT4, Int8Values: UNSIGNED8}
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
     """A machine whose processor has AMX, permitted; the library has `headrace_emulate_defect`."""
-    if missing := INSTRUCTION_SETS["avx512"].missing():
+    if missing := INSTRUCTION_SETS["avx512bf16"].missing():
         pytest.skip(f"this processor lacks {', '.join(missing)}")
     monkeypatch.setitem(INSTRUCTION_SETS, EMULATED, replace(emulated_amx(), tiles=True))
     monkeypatch.setattr(library, "best_instructions", lambda: EMULATED)
@@ -80,7 +81,7 @@ def test_products_are_checked_at_the_start(machine: ctypes.CDLL) -> None:
     usable_instructions.cache_clear()
     machine.headrace_emulate_defect(True)
     with capture_logs() as logs:
-        assert usable_instructions() == "avx512"
+        assert usable_instructions() == "avx512bf16"
     assert [(line["event"], line["reason"]) for line in logs] == [
         ("the kernels don't use AMX", "AMX computes other products of Int4Values than AVX-512")
     ]
@@ -99,13 +100,46 @@ def test_the_check_covers_each_kind_of_products(machine: ctypes.CDLL, kind: type
         check_products(linear, kernels.panel)
 
 
+def test_the_check_covers_bfloat16(machine: ctypes.CDLL) -> None:
+    kernels = Kernels(1, EMULATED)
+
+    def linear(weight: PackedWeight, x: torch.Tensor) -> torch.Tensor:
+        machine.headrace_emulate_defect(weight.format == FLOATS[torch.bfloat16])
+        return kernels.linear(weight, x)
+
+    with pytest.raises(NativeUnavailable, match="products of bfloat16 than PyTorch"):
+        check_products(linear, kernels.panel)
+
+
+def tile_product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Products in the order of TDPBF16PS: even and odd inputs of 32 by FMA, both added, then added to the sum."""
+    total = torch.zeros(len(x), len(weight))
+    for start in range(0, x.shape[1], GROUP):
+        parts = torch.zeros(2, len(x), len(weight))
+        for i in range(start, start + GROUP):  # products of bfloat16 are exact in float64, and a sum is rounded once
+            fused = x[:, i, None].double() * weight[None, :, i].double() + parts[i % 2].double()
+            parts[i % 2] = fused.float()
+        total += parts[0] + parts[1]
+    return total
+
+
 @pytest.mark.usefixtures("machine")
-def test_without_permission_the_kernels_use_avx512(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_bfloat16_are_those_of_tiles_for_any_number_of_rows() -> None:
+    kernels = Kernels(2, EMULATED)
+    weight, x = torch.randn(48, 3 * GROUP).bfloat16(), torch.randn(40, 3 * GROUP)
+    expected = tile_product(x.bfloat16().float(), weight.float())
+    packed = pack(weight, panel=kernels.panel, paired=kernels.multiplies_bfloat16)
+    for rows in range(1, len(x) + 1):
+        assert torch.equal(kernels.linear(packed, x[:rows]), expected[:rows])
+
+
+@pytest.mark.usefixtures("machine")
+def test_without_permission_the_kernels_use_avx512_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "request_tiles", request_tiles)
     monkeypatch.setattr(amx, "_XTILEDATA", 63)  # no feature of any processor
     with capture_logs() as logs:
-        assert usable_instructions() == "avx512"
-        assert Kernels(1).instructions == "avx512"
+        assert usable_instructions() == "avx512bf16"
+        assert Kernels(1).instructions == "avx512bf16"
     assert len(logs) == 1
     assert logs[0]["log_level"] == "warning"
     assert logs[0]["reason"].startswith("no permission to use AMX: ")

@@ -67,14 +67,23 @@ def test_each_instruction_set_has_its_own_file(tmp_path: Path, cache: Path, monk
     monkeypatch.setenv("CXX", compiler(tmp_path, f'[ "$1" = --version ] && exit; {copy}'))
     commands = {name: build.built_library(name).read_text() for name in build.INSTRUCTION_SETS}
     assert len(set(commands.values())) == len(commands)
-    assert {name for name, command in commands.items() if "-mavx512vnni" in command} == {"avx512", "amx"}
+    assert {name for name, command in commands.items() if "-mavx512vnni" in command} == {"avx512", "avx512bf16", "amx"}
+    assert {name for name, command in commands.items() if "-mavx512bf16" in command} == {"avx512bf16", "amx"}
     assert {name for name, command in commands.items() if "-mamx-int8" in command} == {"amx"}
-    assert {name for name, command in commands.items() if "-mavx2" in command} == {"avx2", "avx512", "amx"}
+    assert {name for name, command in commands.items() if "-mavx2" in command} == {
+        "avx2",
+        "avx512",
+        "avx512bf16",
+        "amx",
+    }
     assert {name for name, command in commands.items() if "+i8mm" in command} == {"i8mm"}
     assert {name for name, command in commands.items() if "-march=armv8.2-a+dotprod" in command} == {"neon", "i8mm"}
 
 
-@pytest.mark.parametrize(("machine", "names"), [("x86_64", ["amx", "avx512", "avx2"]), ("aarch64", ["i8mm", "neon"])])
+@pytest.mark.parametrize(
+    ("machine", "names"),
+    [("x86_64", ["amx", "avx512bf16", "avx512", "avx2"]), ("aarch64", ["i8mm", "neon"])],
+)
 def test_an_image_ships_its_architectures_instruction_sets_and_needs_no_compiler(
     machine: str, names: list[str], tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,8 +113,8 @@ def test_shipped_kernels_of_other_sources_are_not_used(tmp_path: Path, monkeypat
 
 AVX2 = dict.fromkeys(("avx2", "fma3", "f16c"), True)
 AVX512 = AVX2 | dict.fromkeys(("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"), True)
-
-AMX = AVX512 | {"amx_tile": True, "amx_int8": True}
+AVX512_BF16 = AVX512 | {"avx512_bf16": True}
+AMX = AVX512_BF16 | {"amx_tile": True, "amx_int8": True, "amx_bf16": True}
 NEON = {"neon": True, "dot": True}
 
 
@@ -113,7 +122,8 @@ NEON = {"neon": True, "dot": True}
     ("machine", "has", "best"),
     [
         ("x86_64", AMX, "amx"),
-        ("x86_64", AMX | {"amx_int8": False}, "avx512"),
+        ("x86_64", AMX | {"amx_int8": False}, "avx512bf16"),
+        ("x86_64", AMX | {"amx_bf16": False}, "avx512bf16"),
         ("x86_64", AVX512, "avx512"),
         ("x86_64", AVX512 | {"avx512_vnni": False}, "avx2"),
         ("x86_64", AVX2, "avx2"),

@@ -52,15 +52,17 @@ def values_of(kind: str, outputs: int, inputs: int, seed: int = 0) -> Values:
     return weight.to(getattr(torch, kind))
 
 
-def packed(kind: str, values: Values, panel: int, bias: torch.Tensor | None = None) -> PackedWeight:
+def packed(kind: str, values: Values, kernels: Kernels, bias: torch.Tensor | None = None) -> PackedWeight:
     end = kind.rpartition("-")[2]
-    return pack(values, bias, panel=panel, activation_bits=BITS.get(end, 16), signed=end == "signed")
+    bits = BITS.get(end, 16)
+    paired = kernels.multiplies_bfloat16
+    return pack(values, bias, panel=kernels.panel, activation_bits=bits, signed=end == "signed", paired=paired)
 
 
 def product(
     kernels: Kernels, kind: str, values: Values, x: torch.Tensor, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
-    return kernels.linear(packed(kind, values, kernels.panel, bias), x)
+    return kernels.linear(packed(kind, values, kernels, bias), x)
 
 
 def dequantise(values: Values) -> torch.Tensor:
@@ -74,7 +76,8 @@ def test_products_are_those_of_the_dense_weight(kernels: Kernels, kind: str, out
     values, bias = values_of(kind, outputs, inputs), torch.randn(outputs, generator=generator)
     for rows in (1, 2, 5, 40):
         x = torch.randn(rows, inputs, generator=generator) * torch.logspace(-3, 3, rows)[:, None]
-        expected = x @ dequantise(values).T + bias
+        seen = x.bfloat16() if kind == "bfloat16" and kernels.multiplies_bfloat16 else x
+        expected = (seen.double() @ dequantise(values).double().T + bias).float()
         error = (product(kernels, kind, values, x, bias) - expected).norm(dim=1)
         magnitude = (x.abs() @ dequantise(values).abs().T + bias.abs()).norm(dim=1)
         assert (error / magnitude).max() < TOLERANCE[kind]
@@ -82,10 +85,28 @@ def test_products_are_those_of_the_dense_weight(kernels: Kernels, kind: str, out
 
 @pytest.mark.parametrize("kind", TOLERANCE)
 def test_a_row_is_bit_identical_in_any_batch(kernels: Kernels, kind: str) -> None:
-    weight, x = packed(kind, values_of(kind, 48, 64), kernels.panel), torch.randn(300, 64)
+    weight, x = packed(kind, values_of(kind, 48, 64), kernels), torch.randn(300, 64)
     together = kernels.linear(weight, x)
     for rows in (slice(0, 1), slice(4, 7), slice(100, 190)):
         assert torch.equal(kernels.linear(weight, x[rows].contiguous()), together[rows])
+
+
+def test_a_row_beside_bfloat16_is_bit_identical_beside_any_number_of_rows(kernels: Kernels) -> None:
+    weight, x = packed("bfloat16", values_of("bfloat16", 48, 96), kernels), torch.randn(40, 96)
+    expected = kernels.linear(weight, x)
+    for rows in range(1, len(x)):
+        assert torch.equal(kernels.linear(weight, x[:rows]), expected[:rows])
+
+
+def test_rows_beside_bfloat16_are_rounded_to_the_nearest_even(kernels: Kernels) -> None:
+    weight, step = packed("bfloat16", torch.eye(32).bfloat16(), kernels), 2**-7
+    x = torch.randn(5, 32)
+    x[0, :4] = torch.tensor([1 + step / 2, 1 + 3 * step / 2, -1 - step / 2, 1 + 0.51 * step])
+    x[4, 7] = torch.nan
+    seen = x.bfloat16().float() if kernels.multiplies_bfloat16 else x
+    found = kernels.linear(weight, x)
+    assert torch.equal(found[:4], seen[:4])
+    assert found[4].isnan().all()
 
 
 @pytest.mark.parametrize("kind", ["int4", "int8"])
@@ -156,7 +177,7 @@ def test_gather_reads_rows_back_from_panels(kernels: Kernels, kind: str) -> None
     values = values_of(kind, 37, 96)
     wanted = torch.tensor([0, 36, 8, 15, 16, 8])
     torch.testing.assert_close(
-        kernels.gather(packed(kind, values, kernels.panel), wanted), dequantise(values)[wanted], rtol=0, atol=0
+        kernels.gather(packed(kind, values, kernels), wanted), dequantise(values)[wanted], rtol=0, atol=0
     )
 
 
