@@ -49,7 +49,7 @@ from inference_worker.tokenizer.tokenizer_files import read_vocabulary
 
 _NARROW, _WIDE = StepCost(fixed=6, cheap_rows=4), StepCost(fixed=8, cheap_rows=16)
 STEP_COSTS = {"avx2": _NARROW, "avx512": _WIDE, "avx512bf16": _WIDE, "amx": _WIDE, "neon": _NARROW, "i8mm": _NARROW}
-"""Step costs of the compiled kernels by instruction set (ADR 0009); not measured on ARM."""
+"""Step costs of the compiled kernels by instruction set (ADR 0009); measured with AVX2 and AVX-512 only."""
 
 UNMEASURED_COST = StepCost(fixed=64, cheap_rows=32)
 """Step cost for a draft model where the kernels are not the compiled ones (ADR 0085)."""

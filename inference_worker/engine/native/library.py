@@ -288,7 +288,7 @@ def usable_instructions() -> str:
     """Return the name of the fastest instruction set with which this machine computes; compiles kernels for AMX.
 
     AMX is not used, and the log says why, where its kernels can't be compiled, the operating system refuses it, or its
-    products differ from those of AVX-512.
+    products differ from those of AVX-512, or of bfloat16 from PyTorch's.
 
     Raises:
         NativeUnavailable: the processor has no supported instruction set.

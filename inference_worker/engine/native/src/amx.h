@@ -83,25 +83,25 @@ void multiply_tiles(const ByteGroup<bits>* rows, int64_t groups, const void* wei
     }
 }
 
-// Multiplies the configured number of rows of bfloat16, `stride` bytes apart, with a panel: [pair of inputs][output,
-// input]. `prefetch(group)` is called before each group of 32 inputs.
+// Multiplies the configured number of rows of bfloat16, `stride` bytes apart, with a panel: [pair of inputs]
+// [output, input]. `prefetch(group)` is called before each group of 32 inputs.
 template <class Prefetch>
 void multiply_tiles(const char* rows, int64_t stride, int64_t groups, const char* weights, void* sums,
                     const Prefetch& prefetch) {
-    constexpr int64_t kHalf = sizeof(Ints), kGroupBytes = kGroup * sizeof(uint16_t);
+    constexpr int64_t kHalf = sizeof(Ints), kPair = 2 * kHalf, kGroupBytes = kGroup * sizeof(uint16_t);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler does not know that memory is read
     _tile_zero(0);
     _tile_zero(1);
-    for (int64_t group = 0; group < groups; ++group, weights += kGroup * 2 * kHalf / 2) {
+    for (int64_t group = 0; group < groups; ++group, weights += kGroup / 2 * kPair) {
         prefetch(group);
         _tile_loadd(2, rows + group * kGroupBytes, stride);
-        _tile_loadd(3, weights, 2 * kHalf);
-        _tile_loadd(4, weights + kHalf, 2 * kHalf);
+        _tile_loadd(3, weights, kPair);
+        _tile_loadd(4, weights + kHalf, kPair);
         _tile_dpbf16ps(0, 2, 3);
         _tile_dpbf16ps(1, 2, 4);
     }
-    _tile_stored(0, sums, 2 * kHalf);
-    _tile_stored(1, static_cast<char*>(sums) + kHalf, 2 * kHalf);
+    _tile_stored(0, sums, kPair);
+    _tile_stored(1, static_cast<char*>(sums) + kHalf, kPair);
 }
 #else
 constexpr bool kHasTiles = false;

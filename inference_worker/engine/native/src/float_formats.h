@@ -1,5 +1,5 @@
-// Weights of floating-point numbers. Rows are multiplied in float32, but with weights of bfloat16 they are rounded to it
-// on processors that multiply it: two inputs at a time by AVX512-BF16, 32 by AMX (ADR 0092).
+// Weights of floating-point numbers. Rows are multiplied in float32, but with weights of bfloat16 they are rounded to
+// it on processors that multiply it: two inputs at a time by AVX512-BF16, 32 by AMX (ADR 0092).
 #pragma once
 
 #include <cstdint>
@@ -104,7 +104,9 @@ struct BFloat16Format {
         const char* pairs;  // [pair of inputs][output, input]
         int64_t ahead;
 
-        Ints load(int64_t pair, int half) const { return _mm512_loadu_si512(pairs + pair * kPairBytes + half * sizeof(Ints)); }
+        Ints load(int64_t pair, int half) const {
+            return headrace::load(reinterpret_cast<const int32_t*>(pairs + pair * kPairBytes) + half * kWidth);
+        }
         void prefetch_ahead(int64_t pair, int64_t count = 1) const {
             if (ahead) prefetch(pairs + pair * kPairBytes + ahead, count * kPairBytes);
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -190,12 +191,21 @@ def test_unsupported_sizes_are_named(changes: dict[str, Any], reason: str, tmp_p
         dense_and_native(tmp_path, "llama", **FITTING | changes)
 
 
-@pytest.mark.parametrize(("bits", "quantised"), [(16, True), ("auto", True), (8, True), (8, False)])
+@pytest.mark.parametrize(
+    ("bits", "change"),
+    [
+        (16, rounded),
+        ("auto", rounded),
+        ("auto", torch.Tensor.bfloat16),
+        (8, rounded),
+        (8, torch.Tensor.float),
+    ],
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
 @pytest.mark.parametrize("changes", [{}, {"sliding_window": 30, "use_sliding_window": True, "max_window_layers": 0}])
 def test_logits_depend_neither_on_chunks_nor_on_the_batch(
     bits: ActivationBits,
-    quantised: bool,
+    change: Callable[[torch.Tensor], Values],
     dtype: torch.dtype,
     changes: dict[str, Any],
     instructions: str | None,
@@ -206,8 +216,7 @@ def test_logits_depend_neither_on_chunks_nor_on_the_batch(
     assert {layer.self_attn.pattern.sliding_window for layer in model.model.layers} == {changes.get("sliding_window")}  # type: ignore[union-attr]
     kernels = Kernels(2, instructions)
     weights: dict[str, Values] = {**parameters_by_name(model)}
-    if quantised:
-        weights |= {name: rounded(weight) for name, weight in matrices(model)}
+    weights |= {name: change(weight) for name, weight in matrices(model)}
     native = NativeDecoder(model, weights.__getitem__, kernels, activation_bits=bits)
     sequences = [torch.arange(length).mul(7).remainder(97).tolist() for length in (170, 66, 80, 3)]
     alone = [packed_logits(native, [ids], [1], dtype, prompt_length=120)[0] for ids in sequences]

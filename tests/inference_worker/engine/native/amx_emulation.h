@@ -111,8 +111,8 @@ inline float from_bfloat16(const uint8_t* at) {
     return flushed(x);
 }
 
-// TDPBF16PS: adds the products of even and of odd inputs by fused multiply-adds, each from zero on, then both sums to the
-// sum of float32.
+// TDPBF16PS: adds the products of even and of odd inputs by fused multiply-adds, each from zero on, then both sums to
+// the sum of float32.
 inline void _tile_dpbf16ps(int sums, int left, int right) {
     check_product(sums, left, right);
     EmulatedTile &to = emulated.at(sums), &a = emulated.at(left), &b = emulated.at(right);

@@ -1,4 +1,4 @@
-"""Tests of AMX, by emulated instructions: its products are those of AVX-512, and without it the kernels use AVX-512."""
+"""Tests of AMX, by emulated instructions: products are as the manual says, and without it the kernels use AVX-512."""
 
 from __future__ import annotations
 
