@@ -1,9 +1,8 @@
 """`python -m benchmarks.quality`: measures the loss of a model's quality by quantisation and number formats.
 
-For each variant of the default model: perplexity of a fixed text, with few rows per step and many (matrix products as
-in decoding and as in prefill; attention is that of prompts in both); how often its best token equals that of float32 on
-the same text; and the length of the common prefix of its greedy answers to 50 prompts with those of float32. The text
-is that of `headrace quantize`, and the prompts are pieces of it.
+For each variant of the default model: perplexity of a fixed text, computed as generated tokens are and as prompts; how
+often its best token equals that of float32 on the same text; and the length of the common prefix of its greedy answers
+to 50 prompts with those of float32. The text is that of `headrace quantize`, and the prompts are pieces of it.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from benchmarks.report import print_rows
 from benchmarks.results import ROOT, Row, Value, make_result, write
 from benchmarks.workloads import Request
 from inference_worker.engine.engine import Engine
-from inference_worker.engine.quantising.teacher_forcing import PASSAGE, Prediction, predict, windows
+from inference_worker.engine.quantising.teacher_forcing import PASSAGE, WINDOWS, Prediction, predict, windows
 from inference_worker.settings import ActivationBits, EngineSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 
-FEW_ROWS, MANY_ROWS = 8, 256
+PROMPT_ROWS = 256
 PROMPTS, PROMPT_TOKENS, NEW_TOKENS = 50, 32, 64
 
 
@@ -53,8 +52,8 @@ VARIANTS = (
 class Observation:
     """The measurements of one variant."""
 
-    few: Prediction
-    many: Prediction
+    generated: Prediction
+    prompts: Prediction
     answers: list[list[int]]
 
 
@@ -70,8 +69,7 @@ def main() -> None:
         "model": model.name,
         "tokens": len(ids),
         "threads": threads,
-        "few_rows": FEW_ROWS,
-        "many_rows": MANY_ROWS,
+        "prompt_rows": PROMPT_ROWS,
         "prompts": PROMPTS,
         "prompt_tokens": PROMPT_TOKENS,
         "new_tokens": NEW_TOKENS,
@@ -102,11 +100,8 @@ def passage(model: Path) -> list[int]:
     return read_text_files(model).tokenizer.encode(PASSAGE.read_text())
 
 
-def build(model: Path, variant: Variant, *, sequences: int = FEW_ROWS, enable_prefix_caching: bool = False) -> Engine:
-    """Build an engine of the model with the settings of `variant`, for at most so many `sequences` at a time.
-
-    By default these are few, so that its decode steps have few rows.
-    """
+def build(model: Path, variant: Variant, *, sequences: int = WINDOWS, enable_prefix_caching: bool = False) -> Engine:
+    """Build an engine of the model with the settings of `variant`, for at most so many `sequences` at a time."""
     return Engine.from_settings(
         EngineSettings(
             model=str(model),
@@ -128,9 +123,9 @@ def observe(model: Path, variant: Variant, ids: list[int]) -> Observation:
     """
     engine = build(model, variant)
     texts = windows(ids)
-    few, many = (predict(engine, texts, rows) for rows in (FEW_ROWS, MANY_ROWS))
+    generated, prompts = (predict(engine, texts, rows) for rows in (None, PROMPT_ROWS))
     starts = np.linspace(0, len(ids) - PROMPT_TOKENS, PROMPTS).astype(int).tolist()
-    return Observation(few, many, generate(engine, [ids[at : at + PROMPT_TOKENS] for at in starts]))
+    return Observation(generated, prompts, generate(engine, [ids[at : at + PROMPT_TOKENS] for at in starts]))
 
 
 def generate(engine: Engine, prompts: list[list[int]]) -> list[list[int]]:
@@ -144,12 +139,12 @@ def row(name: str, seen: Observation, reference: Observation) -> Row:
     prefixes = [common_prefix(ours, theirs) for ours, theirs in pairs]
     return {
         "variant": name,
-        "perplexity_few_rows": seen.few.perplexity,
-        "perplexity_many_rows": seen.many.perplexity,
-        "few_rows_over_float32": seen.few.perplexity / reference.few.perplexity,
-        "many_rows_over_float32": seen.many.perplexity / reference.many.perplexity,
-        "same_best_token": seen.few.agreement(reference.few),
-        "same_best_token_many_rows": seen.many.agreement(reference.many),
+        "perplexity_generated": seen.generated.perplexity,
+        "perplexity_prompts": seen.prompts.perplexity,
+        "generated_over_float32": seen.generated.perplexity / reference.generated.perplexity,
+        "prompts_over_float32": seen.prompts.perplexity / reference.prompts.perplexity,
+        "same_best_token": seen.generated.agreement(reference.generated),
+        "same_best_token_prompts": seen.prompts.agreement(reference.prompts),
         "greedy_prefix_mean": float(np.mean(prefixes)),
         "greedy_prefix_median": float(np.median(prefixes)),
         "greedy_all_equal": float(np.mean([prefix == NEW_TOKENS for prefix in prefixes])),

@@ -1,7 +1,7 @@
 """Measures how well an engine's model predicts a given text (teacher forcing), computed as in serving, not sampled.
 
-Drives the engine's own runner (its model, attention and cache) with a chosen number of rows per step, because few and
-many rows may use different weights.
+Drives the engine's own runner (its model, attention and cache), for text as in a prompt or as generated, which may use
+different weights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from router.messages import SamplingParams
 PASSAGE = Path(__file__).with_name("passage.txt")
 """1,550 words of our own: a tale, a recipe, code, a letter, sums. Changing it makes older results incomparable."""
 WINDOWS = 8
-"""Number of windows of the text that are computed together, and so the least number of rows per step."""
+"""Number of windows of the text that are computed together."""
 
 
 @dataclass(frozen=True)
@@ -69,25 +69,27 @@ def windows(ids: list[int], length: int | None = None) -> list[list[int]]:
 
 
 @torch.inference_mode()
-def predict(engine: Engine, texts: list[list[int]], rows: int) -> Prediction:
+def predict(engine: Engine, texts: list[list[int]], rows: int | None = None) -> Prediction:
     """Compute how the engine's model predicts every token of the texts (but the first) from the true tokens before it.
 
     Args:
         engine: an idle engine without prefix cache (its blocks are overwritten).
         texts: token ids, all of one length.
-        rows: number of tokens of a step, shared among the texts.
+        rows: number of tokens of a step, shared among the texts, which are prompts; None: they are generated tokens, of
+            which a step has one of each text.
     """
     runner = model_runner(engine)
-    steps = [_losses(runner, entries) for entries in _steps(engine, texts, max(1, rows // len(texts)))]
+    steps = [_losses(runner, entries) for entries in _steps(engine, texts, rows)]
     losses, choices = (torch.cat(parts, dim=1).flatten().numpy() for parts in zip(*steps, strict=True))
     return Prediction(losses, choices)
 
 
-def _steps(engine: Engine, texts: list[list[int]], count: int) -> Iterator[list[ScheduledSequence]]:
+def _steps(engine: Engine, texts: list[list[int]], rows: int | None) -> Iterator[list[ScheduledSequence]]:
+    count, prompt_length = (1, 1) if rows is None else (max(1, rows // len(texts)), len(texts[0]))
     blocks = engine.scheduler.blocks.blocks_for(len(texts[0]))
     # Request prompt log probabilities, because only then does the model compute the final states of all tokens.
     scored = SamplingParams(seed=0, prompt_logprobs=0)
-    sequences = [Sequence("quality", i, array("q", ids), len(ids), scored, 0) for i, ids in enumerate(texts)]
+    sequences = [Sequence("quality", i, array("q", ids), prompt_length, scored, 0) for i, ids in enumerate(texts)]
     for i, sequence in enumerate(sequences):
         sequence.block_table.extend(range(i * blocks, (i + 1) * blocks))
     last = len(texts[0]) - 1

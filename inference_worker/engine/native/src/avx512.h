@@ -200,10 +200,21 @@ inline Ints scaled_bytes(Ints bytes, Ints scale, Ints start) {
     return _mm512_or_si512(_mm512_srli_epi16(even, 8), _mm512_andnot_si512(low, odd));
 }
 
+// One unsigned byte of each four, `index` from the lowest.
+inline Ints byte_of(Ints x, int index) { return _mm512_and_si512(_mm512_srli_epi32(x, 8 * index), broadcast(255)); }
+
 #if defined(__AVX512BF16__)
 // Adds the products of two inputs of bfloat16 to each sum of float32.
 inline Floats add_bfloat16_pairs(Floats sum, Ints weight, Ints row) {
     return _mm512_dpbf16_ps(sum, (__m512bh)weight, (__m512bh)row);
+}
+
+// Rounds two vectors to bfloat16, and interleaves their numbers.
+inline Ints bfloat16_pairs(Floats first, Floats second) {
+    const Ints both = (Ints)_mm512_cvtne2ps_pbh(second, first);
+    const Ints number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const Ints second_number = _mm512_slli_epi32(_mm512_add_epi32(number, broadcast(kWidth)), 16);
+    return _mm512_permutexvar_epi16(_mm512_or_si512(number, second_number), both);
 }
 #endif
 

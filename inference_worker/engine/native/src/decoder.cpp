@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "bfloat16_panels.h"
 #include "byte_panels.h"
 #include "row_attention.h"
 #include "tiled_attention.h"
@@ -99,13 +100,28 @@ void position(const Model& model, const Layer& layer, const PagedSide<Vector>& k
     values.store(slot, key + heads.kv * heads.size);
 }
 
+// The panels that rows of prompts use in place of a format's own, or void.
+template <class F>
+struct PromptPanels {
+    using Panel = std::conditional_t<kUsesBytePanels<F>, BytePanel, void>;
+};
+#if defined(__AMX_BF16__)
+template <class Codes>
+struct PromptPanels<IntegerFormat<Codes, RowBits::kMixed>> {
+    using Panel = BFloat16Panel<Codes>;
+};
+#endif
+template <class F>
+using PromptPanel = typename PromptPanels<F>::Panel;
+template <class F>
+constexpr bool kHasPromptPanels = !std::is_void_v<PromptPanel<F>>;
+
 template <class F>
 void prepare_row(const Linear& weight, const Spans& spans, const Rows& x, int64_t row) {
-    if (kUsesBytePanels<F> && of_prompt(spans, row)) {
-        BytePanel::prepare(x, row, weight.inputs);
-    } else {
-        F::prepare(x, row, weight.inputs);
+    if constexpr (kHasPromptPanels<F>) {
+        if (of_prompt(spans, row)) return PromptPanel<F>::prepare(x, row, weight.inputs);
     }
+    F::prepare(x, row, weight.inputs);
 }
 
 // Writes the outputs of a panel's rows to their destination, with the bias added.
@@ -201,7 +217,7 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
     with_format(static_cast<Format>(weight.format), weight.bits, [&](auto format) {
         using F = decltype(format);
         const Span all{spans.front().first, spans.back().last, false};
-        const Blocks blocks(kUsesBytePanels<F> ? spans : std::span(&all, 1), kChunkBytes / F::row_bytes(weight.inputs),
+        const Blocks blocks(kHasPromptPanels<F> ? spans : std::span(&all, 1), kChunkBytes / F::row_bytes(weight.inputs),
                             F::kUsesTiles ? kTileRows : F::kTile);
         const int64_t panels = weight.outputs / kPanel, groups = pieces(panels, kChunkPanels);
         void* scratch = scratch_[rank].start();
@@ -213,12 +229,14 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
             for (int64_t panel = start; panel < std::min(panels, start + kChunkPanels); ++panel) {
                 const Packed packed{static_cast<const char*>(weight.panels) + panel * panel_bytes, ahead};
                 const PanelOutputs emit(weight, destination, panel * kPanel, put);
-                if (kUsesBytePanels<F> && block.prompt) {
-                    BytePanel tiles(packed, x, weight.inputs, scratch);
-                    multiply_block<kIntegerTile>(tiles, block.first, block.last, emit);
-                } else {
-                    multiply_panel<F>(x, block.first, block.last, weight.inputs, packed, scratch, emit);
+                if constexpr (kHasPromptPanels<F>) {
+                    if (block.prompt) {
+                        PromptPanel<F> tiles(packed, x, weight.inputs, scratch);
+                        multiply_block<PromptPanel<F>::kTile>(tiles, block.first, block.last, emit);
+                        continue;
+                    }
                 }
+                multiply_panel<F>(x, block.first, block.last, weight.inputs, packed, scratch, emit);
             }
         });
     });

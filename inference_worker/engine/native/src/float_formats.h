@@ -125,10 +125,15 @@ struct BFloat16Format {
 
     template <int R>
     static void tile(const Rows& rows, int64_t row, int64_t inputs, const AsStored& weights, Outputs (&out)[R]) {
-        const char* x = rows.codes + row * row_bytes(inputs);
+        multiply(rows.codes + row * row_bytes(inputs), row_bytes(inputs), inputs, weights, out);
+    }
+
+    // Multiplies rows of bfloat16 that are `stride` bytes apart.
+    template <int R>
+    static void multiply(const char* x, int64_t stride, int64_t inputs, const AsStored& weights, Outputs (&out)[R]) {
 #if defined(__AMX_BF16__)
         static_assert(R == kTileRows);
-        multiply_tiles(x, row_bytes(inputs), inputs / kGroup, weights.pairs, out,
+        multiply_tiles(x, stride, inputs / kGroup, weights.pairs, out,
                        [&](int64_t group) { weights.prefetch_ahead(group * kGroup / 2, kGroup / 2); });
 #else
         Floats sums[R][2];
@@ -137,7 +142,7 @@ struct BFloat16Format {
             weights.prefetch_ahead(pair);
             const Ints left = weights.load(pair, 0), right = weights.load(pair, 1);
             unrolled<R>([&](auto r) {
-                const Ints both = broadcast(load_int32(x + r * row_bytes(inputs)));
+                const Ints both = broadcast(load_int32(x + r * stride));
                 sums[r][0] = in_place(add_bfloat16_pairs(sums[r][0], left, both));
                 sums[r][1] = in_place(add_bfloat16_pairs(sums[r][1], right, both));
             });

@@ -1,0 +1,65 @@
+// Integer weights for the rows of a prompt, on processors whose tiles multiply bfloat16: a panel is expanded to it, scales
+// and minimums included, so that nothing is left to compute beside the products (ADR 0093).
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "linear.h"
+
+namespace headrace {
+
+#if defined(__AMX_BF16__)
+// A panel of integer weights as bfloat16, in the layout of `BFloat16Format`.
+template <class Codes>
+class BFloat16Panel {
+    using Format = BFloat16Format;
+
+  public:
+    static constexpr int64_t kTileBytes = Format::AsStored::kTileBytes;
+    static constexpr int kTile = Format::kTile;
+
+    static int64_t scratch_bytes(int64_t inputs) { return Format::panel_bytes(inputs); }
+
+    // Rounds a row in place: its product is all that reads it.
+    static void prepare(const Rows& rows, int64_t row, int64_t inputs) {
+        float* x = const_cast<float*>(rows.values) + row * inputs;
+        for (int64_t i = 0; i < inputs; i += kWidth) store_bfloat16(reinterpret_cast<uint16_t*>(x) + i, load(x + i));
+    }
+
+    BFloat16Panel(const Packed& from, const Rows& rows, int64_t inputs, void* scratch)
+        : rows_(reinterpret_cast<const char*>(rows.values)), inputs_(inputs),
+          weights_{static_cast<const char*>(scratch), 0} {
+        const Codes* group = static_cast<const Codes*>(from.panel);
+        int32_t* to = static_cast<int32_t*>(scratch);
+        for (int64_t i = 0; i < inputs; i += kGroup, ++group) {
+            if (from.ahead) prefetch(reinterpret_cast<const char*>(group) + from.ahead, sizeof(Codes));
+            const Floats scales[] = {group->scale(0), group->scale(1)}, minimums[] = {group->minimum(0), group->minimum(1)};
+            for (int quad = 0; quad < kGroup / Quads::kInputs; ++quad) {
+                const Halves codes = group->load(quad);
+                for (int pair = 0; pair < 2; ++pair, to += kPanel)
+                    for (int half = 0; half < 2; ++half) {
+                        const auto weight = [&](int input) {
+                            const Ints code = byte_of(half ? codes.right : codes.left, 2 * pair + input);
+                            return fmadd(to_floats(code), scales[half], minimums[half]);
+                        };
+                        headrace::store(to + half * kWidth, bfloat16_pairs(weight(0), weight(1)));
+                    }
+            }
+        }
+    }
+
+    template <int R>
+    void compute(int64_t row, Outputs (&out)[R]) {
+        const int64_t stride = inputs_ * sizeof(float);
+        Format::multiply(rows_ + row * stride, stride, inputs_, weights_, out);
+    }
+
+  private:
+    const char* rows_;
+    int64_t inputs_;
+    Format::AsStored weights_;
+};
+#endif
+
+}  // namespace headrace

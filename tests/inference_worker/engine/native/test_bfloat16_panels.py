@@ -1,0 +1,47 @@
+"""Tests of panels of bfloat16, which prompts use with int4 and int8 weights on (emulated) AMX: near the dense model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from inference_worker.engine.layers.decoder import Decoder
+from inference_worker.engine.layers.native_decoder import NativeDecoder
+from inference_worker.engine.loading.model_loader import load_model
+from inference_worker.engine.native.library import Kernels
+from inference_worker.engine.native.packing import Int8Values, Values
+from inference_worker.engine.weights.weights import parameters_by_name
+from inference_worker.model_files.model_source import resolve
+from tests.fakes.int4_weights import matrices, rounded
+from tests.fakes.packed_steps import packed_logits
+from tests.fakes.tiny_models import save_tiny
+from tests.inference_worker.engine.conftest import EMULATED
+
+SIZES = {"hidden_size": 96, "intermediate_size": 160, "head_dim": 16, "hidden_act": "silu"}
+
+
+@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize("instructions", [EMULATED], indirect=True)
+def test_prompts_are_nearer_to_the_dense_model_than_generated_tokens_which_are_as_without_amx(
+    instructions: str, int8: bool, tmp_path: Path
+) -> None:
+    save_tiny(tmp_path, "llama", **SIZES)
+    model = load_model(resolve(str(tmp_path)), torch.float32, torch.device("cpu"))
+    assert isinstance(model, Decoder)
+    weights: dict[str, Values] = {**parameters_by_name(model)}
+    for name, weight in matrices(model):
+        values = Int8Values.of(weight) if int8 else rounded(weight)
+        weights[name] = values
+        weight.copy_(values.dequantise())
+    native, vectors = (
+        NativeDecoder(model, weights.__getitem__, Kernels(2, each), activation_bits="auto")
+        for each in (instructions, "avx512")
+    )
+    ids = [torch.arange(70).mul(7).remainder(97).tolist()]
+    (expected,), (prompt,) = (packed_logits(each, ids, [64]) for each in (model, native))
+    (generated,), (before,) = (packed_logits(each, ids, [8], prompt_length=0) for each in (native, vectors))
+    error, of_bytes = ((each - expected).norm() / expected.norm() for each in (prompt, generated))
+    assert error < min(0.02, 0.7 * of_bytes)
+    assert torch.equal(generated, before)
