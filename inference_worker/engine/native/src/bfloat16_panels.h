@@ -1,9 +1,8 @@
-// Integer weights for the rows of a prompt, on processors whose tiles multiply bfloat16: a panel is expanded to it, scales
-// and minimums included, so that nothing is left to compute beside the products (ADR 0093).
+// Integer weights for the rows of a prompt, on processors whose tiles multiply bfloat16: a panel is expanded to it,
+// scales and minimums included, so that nothing is left to compute beside the products (ADR 0093).
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "linear.h"
 
@@ -19,8 +18,6 @@ class BFloat16Panel {
     static constexpr int64_t kTileBytes = Format::AsStored::kTileBytes;
     static constexpr int kTile = Format::kTile;
 
-    static int64_t scratch_bytes(int64_t inputs) { return Format::panel_bytes(inputs); }
-
     // Rounds a row in place: its product is all that reads it.
     static void prepare(const Rows& rows, int64_t row, int64_t inputs) {
         float* x = const_cast<float*>(rows.values) + row * inputs;
@@ -34,7 +31,8 @@ class BFloat16Panel {
         int32_t* to = static_cast<int32_t*>(scratch);
         for (int64_t i = 0; i < inputs; i += kGroup, ++group) {
             if (from.ahead) prefetch(reinterpret_cast<const char*>(group) + from.ahead, sizeof(Codes));
-            const Floats scales[] = {group->scale(0), group->scale(1)}, minimums[] = {group->minimum(0), group->minimum(1)};
+            const Floats scales[] = {group->scale(0), group->scale(1)};
+            const Floats minimums[] = {group->minimum(0), group->minimum(1)};
             for (int quad = 0; quad < kGroup / Quads::kInputs; ++quad) {
                 const Halves codes = group->load(quad);
                 for (int pair = 0; pair < 2; ++pair, to += kPanel)
