@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -87,9 +87,8 @@ def predict(engine: Engine, texts: list[list[int]], rows: int | None = None) -> 
 def _steps(engine: Engine, texts: list[list[int]], rows: int | None) -> Iterator[list[ScheduledSequence]]:
     count, prompt_length = (1, 1) if rows is None else (max(1, rows // len(texts)), len(texts[0]))
     blocks = engine.scheduler.blocks.blocks_for(len(texts[0]))
-    # Request prompt log probabilities, because only then does the model compute the final states of all tokens.
-    scored = SamplingParams(seed=0, prompt_logprobs=0)
-    sequences = [Sequence("quality", i, array("q", ids), prompt_length, scored, 0) for i, ids in enumerate(texts)]
+    sampling = SamplingParams(seed=0)
+    sequences = [Sequence("quality", i, array("q", ids), prompt_length, sampling, 0) for i, ids in enumerate(texts)]
     for i, sequence in enumerate(sequences):
         sequence.block_table.extend(range(i * blocks, (i + 1) * blocks))
     last = len(texts[0]) - 1
@@ -100,7 +99,8 @@ def _steps(engine: Engine, texts: list[list[int]], rows: int | None) -> Iterator
 def _losses(runner: ModelRunner, entries: list[ScheduledSequence]) -> tuple[Tensor, Tensor]:
     """Return the losses and most likely tokens of a step of S sequences, [S, T / S] float64 and int64."""
     inputs = build_inputs(entries, runner.attention.cache.shape.block_size, runner.device)
-    hidden = runner.model.forward(inputs.token_ids, inputs.positions, StepAttention(runner.attention, inputs.attention))
+    metadata = replace(inputs.attention, read_from=None)  # the states of all tokens are read
+    hidden = runner.model.forward(inputs.token_ids, inputs.positions, StepAttention(runner.attention, metadata))
     logits = runner.model.logits(hidden).double()
     following = [entry.sequence.token_ids[entry.start + 1 : entry.start + entry.count + 1] for entry in entries]
     targets = torch.tensor([token for ids in following for token in ids], device=logits.device)
