@@ -16,7 +16,7 @@ from gateway.http.error_handlers import error_response
 from gateway.http.gateway import Gateway
 from gateway.http.request_context import common_headers, new_request_id
 from gateway.http.unauthenticated_connections import UnauthenticatedConnections
-from runtime.batched_writes import BatchedWrites
+from runtime.paired_writes import PairedWrites
 
 HEAD_TIMEOUT = 10.0
 """Seconds in which a request line and its headers have to arrive, from their first byte."""
@@ -38,7 +38,7 @@ class GatewayProtocol(H11Protocol):
         Refuse it if its address has too many.
         """
         super().connection_made(transport)
-        self.transport = BatchedWrites(transport)  # type: ignore[assignment]  # the methods that uvicorn calls
+        self.transport = PairedWrites(transport)  # type: ignore[assignment]  # the methods that uvicorn calls
         # Behind a trusted proxy all connections are the proxy's, which limits their number itself.
         if self.client is not None and not self.config.proxy_headers and not self._unauthenticated.add(self.client):
             self._refuse(TooManyConnections())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runtime.batched_writes import MAX_BATCH_BYTES, BatchedWrites
+from runtime.paired_writes import PairedWrites
 
 
 class Transport:
@@ -44,30 +44,31 @@ def transport() -> Transport:
 
 
 @pytest.fixture
-async def writes(transport: Transport) -> BatchedWrites:
+async def writes(transport: Transport) -> PairedWrites:
     of_any: Any = transport
-    return BatchedWrites(of_any)
+    return PairedWrites(of_any)
 
 
-async def test_the_writes_of_a_turn_are_sent_together(transport: Transport, writes: BatchedWrites) -> None:
+async def test_two_writes_of_a_turn_are_sent_together(transport: Transport, writes: PairedWrites) -> None:
     writes.write(b"head, ")
+    assert (transport.sent, writes.get_write_buffer_size()) == ([], 11)
     writes.write(b"body")
-    assert (transport.sent, writes.get_write_buffer_size()) == ([], 15)
-    await asyncio.sleep(0)
+    assert (transport.sent, writes.get_write_buffer_size()) == ([b"head, body"], 5)
+    writes.write(b"")
     writes.write(b"end")
+    assert transport.sent == [b"head, body"]
     await asyncio.sleep(0)
-    assert (transport.sent, writes.get_write_buffer_size()) == ([b"head, body", b"end"], 5)
+    assert transport.sent == [b"head, body", b"end"]
 
 
-async def test_a_large_batch_is_sent_at_once(transport: Transport, writes: BatchedWrites) -> None:
-    writes.write(b"a")
-    writes.write(b"b" * MAX_BATCH_BYTES)
-    assert transport.sent == [b"a" + b"b" * MAX_BATCH_BYTES]
-    await asyncio.sleep(0)
-    assert len(transport.sent) == 1
+async def test_a_single_write_is_sent_at_the_end_of_its_turn(transport: Transport, writes: PairedWrites) -> None:
+    for text in (b"one", b"two"):
+        writes.write(text)
+        await asyncio.sleep(0)
+    assert transport.sent == [b"one", b"two"]
 
 
-async def test_closing_sends_the_rest_and_aborting_drops_it(transport: Transport, writes: BatchedWrites) -> None:
+async def test_closing_sends_the_rest_and_aborting_drops_it(transport: Transport, writes: PairedWrites) -> None:
     writes.write(b"rest")
     writes.resume_reading()
     writes.close()
@@ -78,7 +79,7 @@ async def test_closing_sends_the_rest_and_aborting_drops_it(transport: Transport
     assert transport.sent == ["resumed", b"rest", "closed", "aborted"]
 
 
-async def test_nothing_is_written_to_a_closed_connection(transport: Transport, writes: BatchedWrites) -> None:
+async def test_nothing_is_written_to_a_closed_connection(transport: Transport, writes: PairedWrites) -> None:
     writes.write(b"late")
     transport.closing = True
     await asyncio.sleep(0)
