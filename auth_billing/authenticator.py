@@ -212,4 +212,4 @@ class Authenticator:
 
     def _cache_salt(self, tenant: str) -> str:
         # The colon is in no key's secret, so this is never what `key_format.digest` computes.
-        return hmac.new(self._pepper, f"cache-salt:{tenant}".encode(), hashlib.sha256).hexdigest()[:32]
+        return hmac.digest(self._pepper, f"cache-salt:{tenant}".encode(), hashlib.sha256).hex()[:32]

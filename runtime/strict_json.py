@@ -149,13 +149,7 @@ def parse_now(body: bytes, max_containers: int = MAX_CONTAINERS) -> Any:
     """
     _check_shape(body, max_containers)
     try:
-        value = json.loads(
-            body.decode("utf-8"),
-            parse_constant=_refuse_constant,
-            parse_int=_integer,
-            parse_float=_finite,
-            object_pairs_hook=_unique,
-        )
+        value = _DECODER.decode(body.decode("utf-8"))
         if _SURROGATE.search(body):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError as error:
@@ -197,6 +191,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         raise MalformedRequest("An object in the body has the same key twice.")
     return value
+
+
+_DECODER = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_int=_integer, parse_float=_finite, object_pairs_hook=_unique
+)
 
 
 def _too_large(max_bytes: int) -> BodyTooLarge:

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from opentelemetry.context import Context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+_PROPAGATOR = TraceContextTextMapPropagator()
+_HEADERS = ("traceparent", "tracestate")
+
 
 def inject() -> dict[str, str]:
     """Return the current trace context as headers of an outgoing message (`traceparent`, maybe `tracestate`).
@@ -18,7 +21,7 @@ def inject() -> dict[str, str]:
     Empty outside a trace.
     """
     headers: dict[str, str] = {}
-    TraceContextTextMapPropagator().inject(headers)
+    _PROPAGATOR.inject(headers)
     return headers
 
 
@@ -27,5 +30,5 @@ def extract(headers: Mapping[str, object]) -> Context:
 
     Return an empty context if it is missing or malformed.
     """
-    carrier = {name: value for name, value in headers.items() if isinstance(value, str)}
-    return TraceContextTextMapPropagator().extract(carrier, context=Context())
+    carrier = {name: value for name in _HEADERS if isinstance(value := headers.get(name), str)}
+    return _PROPAGATOR.extract(carrier, context=Context()) if carrier else Context()

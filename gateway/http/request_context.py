@@ -68,7 +68,7 @@ class RequestContext:
         headers = Headers(scope=scope)
         progress = _start(headers)
         structlog.contextvars.bind_contextvars(request_id=progress.id)
-        token = trace_context.attach(tracing.extract(dict(headers)))
+        token = trace_context.attach(tracing.extract(headers))
         try:
             await self._handle(scope, receive, send, progress)
         finally:

@@ -164,26 +164,26 @@ class Generation:
         if len(released) < len(self.jobs):
             waiting = set(range(len(self.jobs))).difference(released)
             self._publishing = asyncio.create_task(self._publish_when_released(waiting))
-        await self._publish(released)
-
-    async def _publish(self, numbers: Sequence[int]) -> None:
-        self._published = self._published or bool(numbers)
-        publishing = (self._services.bus.publish_job(self.jobs[each], self._open[each].headers) for each in numbers)
-        results = await asyncio.gather(*publishing, return_exceptions=True)
-        for number, result in zip(numbers, results, strict=True):
-            if result is None:
-                self._open[number].recovery.receive(JobQueued(), time.monotonic())
-                self._billing.queued(number)
-        for result in results:
-            if isinstance(result, MessageTooLarge):
-                raise errors.RequestTooLarge from result
+        if len(released) == 1:  # in this task: another one would start only in the event loop's next turn
+            await self._publish_job(released[0])
+            return
+        for result in await asyncio.gather(*map(self._publish_job, released), return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
+
+    async def _publish_job(self, number: int) -> None:
+        self._published = True
+        try:
+            await self._services.bus.publish_job(self.jobs[number], self._open[number].headers)
+        except MessageTooLarge as error:
+            raise errors.RequestTooLarge from error
+        self._open[number].recovery.receive(JobQueued(), time.monotonic())
+        self._billing.queued(number)
 
     async def _publish_when_released(self, numbers: Iterable[int]) -> None:
         async def publish(number: int) -> None:
             await self._queue_entries[number].wait()
-            await self._publish([number])
+            await self._publish_job(number)
 
         # Unlike a task group's, the tasks of `gather` are cancelled at once with this one, before `close` goes on.
         publishing = [asyncio.create_task(publish(number)) for number in numbers]

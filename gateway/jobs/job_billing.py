@@ -237,6 +237,11 @@ class RequestBilling:
         """Total usage of the steps of the request's jobs until now, by model, reported beside `usage`."""
         return merged(part for job in self._jobs for part in job.parts)
 
+    @property
+    def bounds(self) -> list[Usage]:
+        """The most that each job can use for its answer, in order of the jobs; their holds cover it."""
+        return [job.hold.max_usage for job in self._jobs]
+
     async def reserve(self) -> None:
         """Hold credit for the most that the request's jobs may cost.
 

@@ -22,7 +22,7 @@ from gateway.moderation.moderation import Moderation
 from router.messages import ChatPrompt, Job, TokenPrompt, Usage, UsagePart
 from router.model_registry import ModelInfo
 from router.usage_arithmetic import merged, total
-from router.usage_bound import max_parts, max_usage
+from router.usage_bound import max_parts
 from runtime import tracing
 
 _CERTAIN_SHARE = 8
@@ -78,7 +78,7 @@ class JobSubmission:
         try:
             if (moderation := await self._moderation.of_request(admitted, jobs)) is not None:
                 generation.moderate(moderation)
-            await _charge(allowance, admitted.model, jobs, generation)
+            await _charge(allowance, admitted.model, jobs, billing.bounds, generation)
             await generation.publish(tracing.inject())
             yield generation
         except BaseException as error:
@@ -91,9 +91,10 @@ async def _abandon_after(disconnected: Callable[[], Awaitable[None]], generation
     generation.abandon()
 
 
-async def _charge(allowance: Allowance, model: ModelInfo, jobs: Sequence[Job], generation: Generation) -> None:
-    """Charge the tokens that `jobs` may use; the difference to what they used is given back in the end."""
-    most = [max_usage(job, model.longest_model_len, model.prompt_bounds) for job in jobs]
+async def _charge(
+    allowance: Allowance, model: ModelInfo, jobs: Sequence[Job], most: Sequence[Usage], generation: Generation
+) -> None:
+    """Charge the tokens that `jobs` may use, `most` each; the difference to what they used is given back in the end."""
     parts = merged(part for job in jobs for part in max_parts(job, model))
     await allowance.charge(
         model.name,

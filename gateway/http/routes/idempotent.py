@@ -12,7 +12,6 @@ import re
 from typing import Any, ClassVar
 
 from fastapi import Request, Response
-from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
 from auth_billing.idempotency import KeyedRequest
@@ -24,6 +23,7 @@ from gateway.http.dialect import OPENAI, Dialect
 from gateway.http.disconnect import run_until_disconnect
 from gateway.http.gateway import Gateway, gateway_of
 from gateway.http.needed_rights import needed_rights
+from gateway.http.routes.direct import DirectRoute
 from gateway.http.sse import SharedEventStream
 from runtime import strict_json
 
@@ -33,7 +33,7 @@ REPLAYED = "idempotent-replayed"
 _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
 
 
-class IdempotentRoute(APIRoute):
+class IdempotentRoute(DirectRoute):
     """A route that runs equal POSTs of a project with the same `Idempotency-Key` once, and repeats the response."""
 
     dialect: ClassVar[Dialect] = OPENAI
