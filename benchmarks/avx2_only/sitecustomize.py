@@ -3,7 +3,8 @@
     PYTHONPATH=benchmarks/avx2_only python -m benchmarks.server --server headrace --server vllm
 
 Python runs this module at the start of each process. PyTorch and oneDNN obey variables; our kernels and vLLM ask
-`torch.cpu`, whose answers are replaced when it is imported. llama.cpp and OpenVINO obey neither.
+`torch.cpu`, whose answers are replaced when it is imported. llama.cpp has a build of its own for this
+(`peers/llama_cpp.py`); OpenVINO is not restricted.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 
-MORE = ("avx512", "avx10", "avx_vnni", "avx_ne", "amx")
-"""How the names of features begin that such a processor lacks."""
+MISSING_FEATURES = ("avx512", "avx10", "avx_vnni", "avx_ne", "amx")
+"""Prefixes of the names of processor features that are reported as missing."""
 
 
 class _Finder(MetaPathFinder):
@@ -43,7 +44,7 @@ class _Finder(MetaPathFinder):
 def _replace_answers(cpu: ModuleType) -> None:
     every = cpu.get_capabilities
     cpu.get_capabilities = lambda: MappingProxyType(  # type: ignore[attr-defined]
-        {name: has and not name.startswith(MORE) for name, has in every().items()}
+        {name: has and not name.startswith(MISSING_FEATURES) for name, has in every().items()}
     )
     for name in ("avx512", "avx512_bf16", "vnni", "amx_tile", "amx_fp16"):
         setattr(cpu, f"_is_{name}_supported", lambda: False)
