@@ -88,7 +88,8 @@ class NativeDecoder:
             kernels: the kernels that compute the model.
             activation_bits: bits of the activations in products with int4 weights, and with int8 ones where that is
                 faster: 16, 8, or "auto" (ADR 0083). With 8, prefill also computes attention in integers (ADR 0042,
-                0045), and expands int4 weights to bytes (ADR 0044).
+                0045), and expands int4 weights to bytes (ADR 0044). With "auto", prefill on AMX multiplies in bfloat16
+                (ADR 0093).
             store: memory for the packed matrices; None: this process's own.
         """
         self.shape = model.shape

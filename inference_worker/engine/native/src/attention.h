@@ -54,6 +54,7 @@ struct Step {
     int64_t prompt_end(int64_t sequence, int64_t first) const { return row_after_prompt(sequence, first, 0); }
 
   private:
+    // The row `more` rows after those of a sequence's prompt, within the same bounds.
     int64_t row_after_prompt(int64_t sequence, int64_t first, int64_t more) const {
         const int64_t end = query_start[sequence + 1];
         return prompt_lengths ? std::clamp(end - lengths[sequence] + prompt_lengths[sequence] + more, first, end) : end;

@@ -164,7 +164,7 @@ class BytePanel {
     const char *wanted_, *wanted_end_;  // the part of a later panel that is not prefetched yet
 };
 
-// Whether products of many rows with a format use byte panels.
+// Whether products of prompts with a format use byte panels.
 template <class F>
 constexpr bool kUsesBytePanels = kMultipliesBytes && std::is_same_v<F, IntegerFormat<Int4Codes, RowBits::k8>>;
 

@@ -196,7 +196,7 @@ void Kernels::each_row(const Spans& spans, const Use& use) {
 void Kernels::prepare(const Linear& weight, const Rows& x, const Spans& spans) {
     with_format(static_cast<Format>(weight.format), weight.bits, [&](auto format) {
         using F = decltype(format);
-        if (F::kQuantises) each_row(spans, [&](int64_t row) { prepare_row<F>(weight, spans, x, row); });
+        if (F::kPreparesRows) each_row(spans, [&](int64_t row) { prepare_row<F>(weight, spans, x, row); });
     });
 }
 

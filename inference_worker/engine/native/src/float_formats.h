@@ -12,7 +12,7 @@ namespace headrace {
 template <class Number>
 struct FloatFormat {
     using Stored = typename Number::Stored;
-    static constexpr bool kQuantises = false;
+    static constexpr bool kPreparesRows = false;
     static constexpr bool kExpands = true;
     static constexpr bool kUsesTiles = false;
     static constexpr int kTile = 6;  // rows that share a load of the weights: 12 sums fit the registers
@@ -85,7 +85,7 @@ constexpr bool kMultipliesBFloat16 = true;
 
 // Weights and rows of bfloat16. AMX adds in another order than vectors do, so with it tiles compute all rows.
 struct BFloat16Format {
-    static constexpr bool kQuantises = true;
+    static constexpr bool kPreparesRows = true;
     static constexpr bool kExpands = false;
     static constexpr bool kUsesTiles = kHasTiles;
     static constexpr int kTile = kHasTiles ? kTileRows : 12;  // rows that share a load of the weights

@@ -8,7 +8,8 @@
 // Integers: an int4 weight is `code * scale + minimum` per group of 32 inputs, an int8 weight `code * scale`. The rows
 // are rounded per group too, symmetrically, to 16 bits, to 8, or to 8 with outliers of 16 (`RowBits`, ADR 0083). Within
 // a group sums are exact in integers; groups are added in float32. Rows of a prompt may be multiplied with weights that
-// are rounded once more (`byte_panels.h`): the caller says which, and they are computed separately.
+// are rounded once more (`byte_panels.h`, `bfloat16_panels.h`): the caller says which, and they are computed
+// separately.
 #pragma once
 
 #include <algorithm>
@@ -98,7 +99,7 @@ struct IntegerFormat {
     using Group = std::conditional_t<Kind::kBytes, ByteGroup<bits>, PairGroup>;
     using Unpacked = UnpackedCodes<Kind>;
     static constexpr int kSteps = kGroup / Kind::kInputs;
-    static constexpr bool kQuantises = true;
+    static constexpr bool kPreparesRows = true;
     static constexpr bool kUsesTiles = kHasTiles && Kind::kBytes;
     static constexpr bool kExpands = kUsesTiles ? !Codes::kTiled : !kUnpacksForFree;
     static constexpr int kTile = kIntegerTile;  // rows that share a load of the weights
@@ -247,7 +248,7 @@ struct IntegerFormat {
 // Computes tiles of rows with one panel of a format, stored or expanded.
 template <class F, class Source>
 struct Tiles {
-    static constexpr int64_t kTileBytes = Source::kTileBytes;
+    static constexpr int64_t kTileBytes = Source::kTileBytes;  // of a row, in a tile of AMX; 0: tiles are not used
     const Rows& rows;
     int64_t inputs;
     Source source;
