@@ -45,7 +45,9 @@ class EngineSettings:
     """A Hugging Face id, a folder with safetensors or a diffusers pipeline, or a .gguf file."""
     device: str = "cpu"
     dtype: str = "auto"
-    """Number format of unquantised weights; "auto": bfloat16 on CUDA and CPUs with AVX512-BF16 or AMX, else float32."""
+    """Number format of unquantised weights; "auto": bfloat16 on CUDA and CPUs with AVX512-BF16 or AMX, else float32.
+
+    With bfloat16 such CPUs also round the inputs of products to it."""
     quantization: str = "none"
     """Quantisation of the weights: none, int8, int4, or "auto": that of the model's files, else none."""
     activation_bits: ActivationBits = "auto"
@@ -164,7 +166,11 @@ class WorkerSettings(BaseSettings):
     )
     id: WorkerId = Field(default="worker-1", description="Id of this worker, unique on its broker")
     device: Device = Field(default="cpu", description="Device of the engine: cpu, cuda or cuda:N")
-    dtype: DType = Field(default="auto", description="Number format of weights that are not quantised")
+    dtype: DType = Field(
+        default="auto",
+        description="Number format of weights that are not quantised; auto: bfloat16 on CUDA and on CPUs with"
+        " AVX512-BF16 or AMX (embeddings: only in products; scores: not), else float32",
+    )
     quantization: Quantization = Field(
         default="auto",
         description="Weight quantisation in the CPU's compiled kernels and the Triton kernels for CUDA: none, int8,"
@@ -173,8 +179,8 @@ class WorkerSettings(BaseSettings):
     activation_bits: ActivationBits = Field(
         default="auto",
         description="Bits of the activations multiplied with int4 weights (on AVX-512 and ARM also int8): 16, 8, or"
-        " auto: 16 for the two quads of inputs with the largest magnitudes in each group of 32, 8 for the others; 16"
-        " gives nearly always the answers of the float32 model, 8 is the fastest",
+        " auto: 16 for the two quads of inputs with the largest magnitudes in each group of 32, 8 for the others, and"
+        " for prompts on AMX bfloat16; 16 gives nearly always the answers of the float32 model, 8 is the fastest",
     )
     kv_cache_dtype: CacheDType = Field(
         default="auto",
