@@ -92,7 +92,7 @@ SECTIONS = {
     ),
     "server-closed-avx2": (
         "Servers, closed loop, AVX2",
-        "The same on a processor whose wider vectors no program uses, as on one without them"
+        "The same with programs that use nothing beyond AVX2, as on a processor without wider vectors"
         " (`benchmarks/avx2_only/`).",
     ),
     "server-open": ("Servers, open loop", "Poisson arrivals at shares of the closed loop's best requests per second."),

@@ -53,9 +53,10 @@ class PassageSet:
     lease: float = 0.0
     """Time until which only `runner` may add blocks."""
     build: str = ""
-    """Id of the set among those with the same `id`, one after the other: a set that is erased may be built again.
+    """Id of this build of the set: after its erasure a set may be built again, with the same `id`.
 
     Blocks belong to a build, so that a late erasure, or a late import, of an earlier build changes none of a later one.
+    Empty for sets of earlier versions.
     """
 
     @property

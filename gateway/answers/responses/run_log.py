@@ -18,7 +18,7 @@ from stored_objects.objects.records import RECORD_BYTES
 
 
 class LoggedPassage(msgspec.Struct, frozen=True):
-    """A passage that a file search has found, in a log: with what prompts and answers show of its file."""
+    """A passage that a file search has found, as a log keeps it: with what prompts and answers show of its file."""
 
     store: str
     file: str
