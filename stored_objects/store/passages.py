@@ -64,10 +64,13 @@ class MongoPassages:
             "vectors": block.vectors,
         }
         is_new = await self._blocks.insert_if_absent(document)
-        found = await self._sets.find_one({"_id": block.set, "state": SetState.BUILDING.value}, {"build": 1})
-        if found is not None and found.get("build", "") == passages.build:
+        found = await self._sets.find_one({"_id": block.set}, {"build": 1, "state": 1, "blocks": 1})
+        is_of_build = found is not None and found.get("build", "") == passages.build
+        if is_of_build and found["state"] == SetState.BUILDING.value:
             return True
-        if is_new:  # an erasure of the build may have been before it
+        # Another import may have counted the block since it was inserted, and completed the build.
+        is_counted = is_of_build and found["state"] == SetState.READY.value and block.number < found["blocks"]
+        if is_new and not is_counted:  # an erasure of the build may have been before it
             await self._blocks.delete_one({"_id": document["_id"]})
         return False
 

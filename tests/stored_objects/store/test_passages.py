@@ -125,6 +125,25 @@ async def test_a_late_import_changes_nothing_of_a_set_that_was_built_again(passa
 
 
 @pytest.mark.store
+async def test_a_late_import_deletes_no_block_of_a_build_that_another_has_completed(
+    connection: StoreConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, passages = MongoPassages(connection), MongoPassages(connection)
+    find = late._sets.find_one
+
+    async def late_find(*query: dict[str, Any]) -> Any:
+        assert await passages.claim("set", OTHER, START + 30, START + 60)
+        assert await passages.written(SET) == 2
+        assert await passages.finish("set", OTHER, 2)
+        return await find(*query)
+
+    await build(passages, blocks=1)
+    monkeypatch.setattr(late._sets, "find_one", late_find)
+    assert not await late.add(SET, block(1))
+    assert await passages.read("org-1", "set", 0, 9) == [block(0), block(1)]
+
+
+@pytest.mark.store
 async def test_an_interrupted_erasure_is_finished_by_a_sweep(connection: StoreConnection) -> None:
     passages = MongoPassages(connection)
     await build(passages)
