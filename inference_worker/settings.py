@@ -216,7 +216,8 @@ class WorkerSettings(BaseSettings):
         description="Draft model for speculative decoding where prompt lookup has no drafts: a Hugging Face id, folder"
         " or .gguf file of the same vocabulary, or a number of the model's own first layers; both of a family of the"
         " engine's own (llama, mistral, qwen2, qwen3, smollm3); takes a part of the KV cache's memory, and is used when"
-        " it is likely to be faster, also with HEADRACE_SPECULATION=off; the output is the same",
+        " it is likely to be faster, also with HEADRACE_SPECULATION=off, but not for the class flex; the output is the"
+        " same",
     )
     attention: str = Field(default="auto", description="Attention backend; auto picks the best for the device")
     threads: int | None = Field(
