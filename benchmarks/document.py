@@ -150,7 +150,13 @@ SECTIONS = {
         " the draft model, in turns, one answer at a time, without prompt lookup: a sequence stops drafting after a few"
         " wrong drafts.",
     ),
-    "quality": ("Quality", "The loss of quality by quantisation."),
+    "quality": (
+        "Quality",
+        "The loss of quality by quantisation and number formats, for a text computed as generated tokens are and as"
+        " prompts are (older results: with few and with many rows per step), which may use other weights."
+        " Same best token: share of the positions where it is that of float32. Greedy prefix: tokens of an answer until"
+        " the first that differs from the answer of float32.",
+    ),
     "quality-tasks": (
         "Quality by tasks",
         "The same tasks, answered greedily with each number format. Structured output: objects of four fields that a"
