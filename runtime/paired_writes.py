@@ -19,7 +19,7 @@ class PairedWrites:
         self._held = b""
 
     def write(self, data: bytes) -> None:
-        """Send `data` with what this turn of the event loop wrote before, or at the end of the turn if that is none."""
+        """Send the write that is held back with `data`; if there is none, hold `data` back until the turn ends."""
         if self._held:
             self._held += data
             self._send()

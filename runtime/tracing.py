@@ -13,6 +13,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 _HEADERS = ("traceparent", "tracestate")
+"""Headers of a trace context, as W3C defines them."""
 
 
 def inject() -> dict[str, str]:
