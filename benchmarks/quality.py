@@ -24,6 +24,7 @@ from inference_worker.settings import ActivationBits, EngineSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 
 PROMPT_ROWS = 256
+"""Tokens of a step in which the text is computed as prompts."""
 PROMPTS, PROMPT_TOKENS, NEW_TOKENS = 50, 32, 64
 
 

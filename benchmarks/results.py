@@ -22,6 +22,7 @@ import psutil
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 AVX2_ONLY = ROOT / "benchmarks" / "avx2_only"
+"""Folder that restricts programs to AVX2 if `PYTHONPATH` names it."""
 SCHEMA = 1
 
 Value = str | int | float | bool | None

@@ -116,7 +116,7 @@ class PassageStore(Protocol):
     async def add(self, passages: PassageSet, block: PassageBlock) -> bool:
         """Store the block that follows the last one of a set; repeatable, a stored block is not changed.
 
-        Return false, and store nothing, if this build of the set has ended.
+        Return false, and change nothing of the set, if this build of it has ended.
         """
         ...
 

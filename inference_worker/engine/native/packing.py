@@ -1,6 +1,6 @@
 """Packs model weights in the CPU kernels' memory layout (`src/linear.h`): panels of outputs, groups of 32 inputs.
 
-A panel has 16 or 32 outputs, depending on the kernels' vector width (`Kernels.panel`).
+A panel has 8, 16 or 32 outputs, depending on the kernels' vector width (`Kernels.panel`).
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _paneled(values: Tensor, panel: int) -> Tensor:
 
 
 def _float_panels(values: Tensor, panel: int, together: int) -> Tensor:
-    """Return [panels, inputs / together, panel, together]."""
+    """Convert [out, in] to [panels, in / together, panel, together]: `together` inputs of an output are adjacent."""
     panels = _paneled(values, panel)
     return panels.view(*panels.shape[:2], -1, together).transpose(1, 2).contiguous()
 
