@@ -18,7 +18,10 @@ from gateway.http.dependencies import BodySecurity
 
 
 class DirectRoute(APIRoute):
-    """A route whose function is called directly if all that it takes is its request and an authorised body."""
+    """A route whose function is called directly if all that it takes is its request and an authorised body.
+
+    Dependencies that a router adds to the routes that it includes are not called: no router of the gateway has any.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the coroutine function that answers a request of the route; FastAPI calls this at start-up."""

@@ -243,6 +243,7 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
 }
 
 void Kernels::linear(const Linear& weight, const float* x, int64_t rows, float* out) {
+    if (rows == 0) return;
     space_.fit(rows * row_code_bytes(weight.inputs) + 64);
     const Rows input{x, space_.take<char>(rows * row_code_bytes(weight.inputs))};
     fit_scratch(scratch_bytes(weight.inputs));

@@ -53,7 +53,7 @@ class Workspace {
   public:
     void fit(int64_t bytes) {
         if (bytes > size_) {
-            data_.reset(static_cast<char*>(std::aligned_alloc(64, bytes)));
+            data_.reset(static_cast<char*>(std::aligned_alloc(64, padded(bytes))));
             size_ = data_ ? bytes : 0;
             if (!data_) throw std::bad_alloc();
         }

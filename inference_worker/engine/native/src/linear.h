@@ -12,7 +12,6 @@
 // separately.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 

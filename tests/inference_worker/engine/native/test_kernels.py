@@ -172,6 +172,10 @@ def test_rows_of_zeros_give_zeros(kernels: Kernels, kind: str) -> None:
     assert product(kernels, kind, values_of(kind, 16, 32), torch.zeros(2, 32)).count_nonzero() == 0
 
 
+def test_no_rows_give_none(kernels: Kernels) -> None:
+    assert product(kernels, "float32", values_of("float32", 32, 32), torch.empty(0, 32)).shape == (0, 32)
+
+
 @pytest.mark.parametrize("kind", TOLERANCE)
 def test_gather_reads_rows_back_from_panels(kernels: Kernels, kind: str) -> None:
     values = values_of(kind, 37, 96)
