@@ -7,13 +7,10 @@ import gc
 import resource
 import signal
 import sys
-import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
 import uvloop
-
-from runtime.huge_pages import use_huge_pages
 
 EXIT_CANNOT_START = 78
 """`EX_CONFIG` of sysexits.h: a restart without a change of configuration will not help."""
@@ -28,9 +25,6 @@ a shell is often 1,024."""
 
 YOUNG_OBJECTS = 10_000
 """Allocations before a garbage collection of the youngest generation (Python's default: 700)."""
-
-STARTED_AFTER = 5.0
-"""Seconds after which a process has what it keeps in memory, which is moved into huge pages then."""
 
 
 class StartupError(Exception):
@@ -85,13 +79,8 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
     freeze_objects()
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)
-    moving = threading.Timer(STARTED_AFTER, use_huge_pages)
-    moving.daemon = True
-    moving.start()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(main)
     except StartupError as error:
         exit_cannot_start(error)
-    finally:
-        moving.cancel()
