@@ -153,7 +153,7 @@ SECTIONS = {
     "quality": (
         "Quality",
         "The loss of quality by quantisation and number formats, for a text computed as generated tokens are and as"
-        " prompts are (older results: with few and with many rows per step), which may use other weights."
+        " prompts are, which may use other weights."
         " Same best token: share of the positions where it is that of float32. Greedy prefix: tokens of an answer until"
         " the first that differs from the answer of float32.",
     ),
