@@ -117,7 +117,8 @@ class LimitRegistry:
         if reading is None:
             reading = self._reading[names] = asyncio.create_task(self._read(subjects, now))
             reading.add_done_callback(lambda _: self._reading.pop(names, None))
-            reading.add_done_callback(lambda done: done.cancelled() or done.exception())  # in the background too
+            # Take the error here too: no request awaits a read ahead of time.
+            reading.add_done_callback(lambda done: done.cancelled() or done.exception())
         return reading
 
     async def _read(self, subjects: Sequence[Subject], now: float) -> None:

@@ -96,35 +96,37 @@ async def test_while_the_store_is_away_the_last_prices_are_used(
     assert (await fake_book.current()).version == 1
 
 
-async def test_prices_in_use_are_read_again_before_they_expire(
-    fake_store: ListPriceStore, fake_book: PriceBook, seconds: FakeClock
-) -> None:
+@pytest.fixture
+async def old_book(fake_store: ListPriceStore, fake_book: PriceBook, seconds: FakeClock) -> PriceBook:
+    """`fake_book` with version 1 in use, while the store has version 2 and the next use reads it ahead of time."""
     await fake_book.load(file("1"))
     await fake_book.current()
     await PriceBook(fake_store).load(file("2"))
     seconds.now += (1 - EARLY_SHARE) * CACHE_TTL
+    return fake_book
+
+
+async def test_prices_in_use_are_read_again_before_they_expire(
+    fake_store: ListPriceStore, old_book: PriceBook, seconds: FakeClock
+) -> None:
     before = fake_store.absence.asked
     for _ in range(3):
-        assert (await fake_book.current()).version == 1
+        assert (await old_book.current()).version == 1
     await asyncio.sleep(0)
     seconds.now += CACHE_TTL / 2
-    assert (await fake_book.current()).version == 2
+    assert (await old_book.current()).version == 2
     assert fake_store.absence.asked == before + 1
 
 
 async def test_prices_are_not_in_force_for_longer_after_an_early_read_that_failed(
-    fake_store: ListPriceStore, fake_book: PriceBook, seconds: FakeClock
+    fake_store: ListPriceStore, old_book: PriceBook, seconds: FakeClock
 ) -> None:
-    await fake_book.load(file("1"))
-    await fake_book.current()
-    await PriceBook(fake_store).load(file("2"))
-    seconds.now += (1 - EARLY_SHARE) * CACHE_TTL
     fake_store.absence.away = True
-    assert (await fake_book.current()).version == 1
+    assert (await old_book.current()).version == 1
     await asyncio.sleep(0)
     fake_store.absence.away = False
     seconds.now += EARLY_SHARE * CACHE_TTL
-    assert (await fake_book.current()).version == 2
+    assert (await old_book.current()).version == 2
 
 
 async def test_concurrent_requests_read_the_store_once(fake_store: ListPriceStore, fake_book: PriceBook) -> None:
