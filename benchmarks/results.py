@@ -79,10 +79,11 @@ def make_result(
 ) -> Result:
     """Build the benchmark result `name` of `rows`, with the current time, machine and command.
 
-    `settings` are those of the measurement; `versions` are those of the peers.
+    `settings` are those of the measurement; `versions` are those of the peers. The name of a measurement with AVX2 only
+    ends in `-avx2`.
     """
     return Result(
-        name=name,
+        name=f"{name}-avx2" if is_avx2_only() else name,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=this_machine(),
         versions={**own_versions(), **(versions or {})},

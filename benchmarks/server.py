@@ -1,9 +1,8 @@
 """`python -m benchmarks.server`: measures servers under load in turns: ours through gateway and RabbitMQ, and peers.
 
 Writes `server-closed.json` (III, and V with the row `engine alone`), `server-open.json` (IV) and
-`server-first-token-under-load.json`; with `PYTHONPATH=benchmarks/avx2_only` `server-closed-avx2.json` and so on.
-Everything, broker and client too, shares this machine's cores. Arguments after `--` configure the engine that is
-measured alone.
+`server-first-token-under-load.json`. Everything, broker and client too, shares this machine's cores. Arguments after
+`--` configure the engine that is measured alone.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from benchmarks.engine_tables import warm_up
 from benchmarks.measures import medians, summary
 from benchmarks.peers.peer import PeerWorkspace
 from benchmarks.report import print_result
-from benchmarks.results import RESULTS, Row, Value, is_avx2_only, make_result, write
+from benchmarks.results import RESULTS, Row, Value, make_result, write
 from benchmarks.server_tables import Load
 from benchmarks.servers import SERVERS, ServerFailed
 from infra.home import environment
@@ -63,8 +62,7 @@ def main(words: Sequence[str] | None = None) -> None:
         "objective_tpot_s": server_tables.OBJECTIVES.tpot,
     }
     for table, rounds in found.items():
-        name = f"server-{table}-avx2" if is_avx2_only() else f"server-{table}"
-        result = make_result(name, described, medians(rounds))
+        result = make_result(f"server-{table}", described, medians(rounds))
         print_result(result, write(result, arguments.out))
 
 

@@ -1,10 +1,10 @@
-"""Makes a benchmark's programs use AVX2 on a processor that has more, to measure what processors without more get.
+"""Restricts a benchmark's programs to AVX2, to measure on a processor with AVX-512 what one without it would do.
 
     PYTHONPATH=benchmarks/avx2_only python -m benchmarks.server --server headrace --server vllm
 
-Python runs this module at the start of each process. PyTorch and oneDNN obey variables; our kernels and vLLM ask
-`torch.cpu`, whose answers are replaced when it is imported. llama.cpp has a build of its own for this
-(`peers/llama_cpp.py`); OpenVINO is not restricted.
+The names of its results end in `-avx2`. Python runs this module at the start of each process. PyTorch and oneDNN obey
+variables; our kernels and vLLM ask `torch.cpu`, whose answers are replaced when it is imported. llama.cpp has a build
+of its own for this (`peers/llama_cpp.py`); OpenVINO is not restricted.
 """
 
 from __future__ import annotations

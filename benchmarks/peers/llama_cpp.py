@@ -26,7 +26,7 @@ class LlamaCpp(Peer):
     """llama.cpp with its fastest weights, Q4_0 (repacked at load), and flash attention."""
 
     name = "llama.cpp"
-    setting = "Q4_0 GGUF, flash attention, native build"
+    setting = "Q4_0 GGUF, flash attention, built for the measured instruction set"
 
     @property
     def programs(self) -> Path:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="needs a 
 
 ASK = """
 import json, os, torch
-from benchmarks.results import this_command, this_machine
+from benchmarks.results import make_result, this_command, this_machine
 from inference_worker.engine.native.build import best_instructions
 from inference_worker.engine.loading.dtypes import weight_dtype
 
@@ -24,6 +24,7 @@ print(json.dumps({
     "vllm": torch.cpu._is_avx512_supported(),
     "dtype": str(weight_dtype("auto", torch.device("cpu"))),
     "isa": this_machine().isa,
+    "name": make_result("speed", {}, []).name,
     "repeated": "PYTHONPATH=benchmarks/avx2_only" in this_command().split(),
     "inherited": os.environ["PYTHONPATH"],
 }))
@@ -39,6 +40,7 @@ def test_every_program_of_the_measurement_takes_the_processor_for_one_without_wi
         "vllm": False,
         "dtype": "torch.float32",
         "isa": ["avx2", "f16c", "fma"],
+        "name": "speed-avx2",
         "repeated": True,
         "inherited": str(AVX2_ONLY),
     }
