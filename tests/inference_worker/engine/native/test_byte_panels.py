@@ -1,4 +1,4 @@
-"""Tests of byte panels, for prompts with int4 weights and 8-bit rows: near the dense model, whatever the steps are."""
+"""Tests of byte panels (prompts with int4 weights and 8-bit rows): near the dense model, the same for any chunks."""
 
 from __future__ import annotations
 
