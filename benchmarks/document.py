@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks import charts
+from benchmarks import charts, processor_kinds
 from benchmarks.paper_sections import PAPER_SECTIONS
 from benchmarks.report import format_value, with_margins
 from benchmarks.results import RESULTS, ROOT, Machine, Result, Row, Value, read
 
 DOCUMENT = ROOT / "docs" / "performance.md"
+CLOSED_LOOP = "server-closed"
+"""Results of servers in a closed loop: the name, or what it begins with."""
 GIBIBYTE = 2**30
 
 INTRODUCTION = """\
@@ -262,7 +264,17 @@ def render(results: Iterable[Result]) -> str:
     """
     by_name = {result.name: result for result in results}
     names = [name for name in SECTIONS if name in by_name] + sorted(by_name.keys() - SECTIONS.keys())
-    return "\n".join([INTRODUCTION, *(section(by_name[name]) for name in names)])
+    sections = [section(by_name[name]) for name in names]
+    closed = [name for name in names if name.startswith(CLOSED_LOOP)]
+    if closed:
+        sections.insert(names.index(closed[0]), kinds_section([by_name[name] for name in closed]))
+    return "\n".join([INTRODUCTION, *sections])
+
+
+def kinds_section(closed: Iterable[Result]) -> str:
+    """Return the Markdown section that compares servers by kind of processor, from results of closed loops."""
+    lines = [f"## {processor_kinds.TITLE}", "", processor_kinds.TEXT, "", table(processor_kinds.ratios(closed)), ""]
+    return "\n".join(lines)
 
 
 def section(result: Result) -> str:

@@ -19,7 +19,14 @@ from benchmarks.report import print_rows
 from benchmarks.results import ROOT, Row, Value, make_result, write
 from benchmarks.workloads import Request
 from inference_worker.engine.engine import Engine
-from inference_worker.engine.quantising.teacher_forcing import PASSAGE, WINDOWS, Prediction, predict, windows
+from inference_worker.engine.quantising.teacher_forcing import (
+    PASSAGE,
+    WINDOWS,
+    Prediction,
+    predict_generated,
+    predict_prompts,
+    windows,
+)
 from inference_worker.settings import ActivationBits, EngineSettings
 from inference_worker.tokenizer.tokenizer_files import read_text_files
 
@@ -124,7 +131,7 @@ def observe(model: Path, variant: Variant, ids: list[int]) -> Observation:
     """
     engine = build(model, variant)
     texts = windows(ids)
-    generated, prompts = (predict(engine, texts, rows) for rows in (None, PROMPT_ROWS))
+    generated, prompts = predict_generated(engine, texts), predict_prompts(engine, texts, PROMPT_ROWS)
     starts = np.linspace(0, len(ids) - PROMPT_TOKENS, PROMPTS).astype(int).tolist()
     return Observation(generated, prompts, generate(engine, [ids[at : at + PROMPT_TOKENS] for at in starts]))
 
