@@ -8,7 +8,13 @@ import pytest
 
 from benchmarks.quality import PROMPT_ROWS, VARIANTS, build, passage
 from inference_worker.engine.engine import Engine
-from inference_worker.engine.quantising.teacher_forcing import WINDOWS, Prediction, predict, windows
+from inference_worker.engine.quantising.teacher_forcing import (
+    WINDOWS,
+    Prediction,
+    predict_generated,
+    predict_prompts,
+    windows,
+)
 
 TOKENS = 25
 """Of each window: 192 predictions in all."""
@@ -27,7 +33,7 @@ def engine(model_file: Path, name: str) -> Engine:
 
 @pytest.fixture(scope="module")
 def reference(model_file: Path, texts: list[list[int]]) -> Prediction:
-    seen = predict(engine(model_file, "float32"), texts, PROMPT_ROWS)
+    seen = predict_prompts(engine(model_file, "float32"), texts, PROMPT_ROWS)
     assert seen.losses.size == WINDOWS * (TOKENS - 1)
     assert 5 < seen.perplexity < 60
     return seen
@@ -39,7 +45,6 @@ def test_quantised_weights_predict_as_well(
 ) -> None:
     """As generated and as prompts. So short a text scatters: the bounds are wider than the benchmark's bars."""
     quantised = engine(model_file, name)
-    for rows in (None, PROMPT_ROWS):
-        seen = predict(quantised, texts, rows)
+    for seen in (predict_generated(quantised, texts), predict_prompts(quantised, texts, PROMPT_ROWS)):
         assert seen.perplexity == pytest.approx(reference.perplexity, rel=bound)
         assert seen.agreement(reference) > 0.93

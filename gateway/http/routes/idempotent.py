@@ -23,7 +23,7 @@ from gateway.http.dialect import OPENAI, Dialect
 from gateway.http.disconnect import run_until_disconnect
 from gateway.http.gateway import Gateway, gateway_of
 from gateway.http.needed_rights import needed_rights
-from gateway.http.routes.direct import DirectRoute
+from gateway.http.routes.direct_route import DirectRoute
 from gateway.http.sse import SharedEventStream
 from runtime import strict_json
 

@@ -16,7 +16,7 @@ from inference_worker.engine.loading.model_loader import read_config
 from inference_worker.engine.quantising.calibration import CALIBRATION_TEXT
 from inference_worker.engine.quantising.folder_writer import MatrixError, Progress, new_folder, write_quantised
 from inference_worker.engine.quantising.schemes import SchemeName
-from inference_worker.engine.quantising.teacher_forcing import PASSAGE, WINDOWS, Prediction, predict, windows
+from inference_worker.engine.quantising.teacher_forcing import PASSAGE, WINDOWS, Prediction, predict_prompts, windows
 from inference_worker.errors import UnsupportedModel
 from inference_worker.model_files.model_source import ModelSource, resolve
 from inference_worker.settings import EngineSettings
@@ -150,7 +150,7 @@ def _prediction(folder: Path, texts: list[list[int]], quantization: str) -> Pred
         enable_prefix_caching=False,
     )
     try:
-        return predict(Engine.from_settings(settings), texts, _ROWS)
+        return predict_prompts(Engine.from_settings(settings), texts, _ROWS)
     finally:
         torch.set_num_threads(threads)
 

@@ -7,7 +7,6 @@ different weights.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,32 +67,47 @@ def windows(ids: list[int], length: int | None = None) -> list[list[int]]:
     return [ids[start : start + (length or step)] for start in range(0, step * WINDOWS, step)]
 
 
-@torch.inference_mode()
-def predict(engine: Engine, texts: list[list[int]], rows: int | None = None) -> Prediction:
-    """Compute how the engine's model predicts every token of the texts (but the first) from the true tokens before it.
+def predict_generated(engine: Engine, texts: list[list[int]]) -> Prediction:
+    """Compute how the engine's model predicts the texts as text that it generates: in steps of one token of each text.
+
+    Every token but a text's first is predicted, from the true tokens before it.
 
     Args:
         engine: an idle engine without prefix cache (its blocks are overwritten).
         texts: token ids, all of one length.
-        rows: number of tokens of a step, shared among the texts, which are prompts; None: they are generated tokens, of
-            which a step has one of each text.
     """
+    return _predict(engine, texts, prompt_tokens=1, step_tokens=1)
+
+
+def predict_prompts(engine: Engine, texts: list[list[int]], rows: int) -> Prediction:
+    """Compute how the engine's model predicts the texts as prompts: in steps of `rows` tokens, shared among the texts.
+
+    Every token but a text's first is predicted, from the true tokens before it.
+
+    Args:
+        engine: an idle engine without prefix cache (its blocks are overwritten).
+        texts: token ids, all of one length.
+        rows: tokens of a step; it has at least one of each text.
+    """
+    return _predict(engine, texts, prompt_tokens=len(texts[0]), step_tokens=max(1, rows // len(texts)))
+
+
+@torch.inference_mode()
+def _predict(engine: Engine, texts: list[list[int]], *, prompt_tokens: int, step_tokens: int) -> Prediction:
     runner = model_runner(engine)
-    steps = [_losses(runner, entries) for entries in _steps(engine, texts, rows)]
-    losses, choices = (torch.cat(parts, dim=1).flatten().numpy() for parts in zip(*steps, strict=True))
-    return Prediction(losses, choices)
-
-
-def _steps(engine: Engine, texts: list[list[int]], rows: int | None) -> Iterator[list[ScheduledSequence]]:
-    count, prompt_length = (1, 1) if rows is None else (max(1, rows // len(texts)), len(texts[0]))
     blocks = engine.scheduler.blocks.blocks_for(len(texts[0]))
     sampling = SamplingParams(seed=0)
-    sequences = [Sequence("quality", i, array("q", ids), prompt_length, sampling, 0) for i, ids in enumerate(texts)]
+    sequences = [Sequence("quality", i, array("q", ids), prompt_tokens, sampling, 0) for i, ids in enumerate(texts)]
     for i, sequence in enumerate(sequences):
         sequence.block_table.extend(range(i * blocks, (i + 1) * blocks))
     last = len(texts[0]) - 1
-    for start in range(0, last, count):
-        yield [ScheduledSequence(sequence, start, min(count, last - start)) for sequence in sequences]
+    steps = (
+        [ScheduledSequence(sequence, start, min(step_tokens, last - start)) for sequence in sequences]
+        for start in range(0, last, step_tokens)
+    )
+    parts = zip(*(_losses(runner, entries) for entries in steps), strict=True)
+    losses, choices = (torch.cat(part, dim=1).flatten().numpy() for part in parts)
+    return Prediction(losses, choices)
 
 
 def _losses(runner: ModelRunner, entries: list[ScheduledSequence]) -> tuple[Tensor, Tensor]:
