@@ -3,6 +3,7 @@
 // The kernel must have permitted the use (`native/amx.py`).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -10,28 +11,43 @@
 
 namespace headrace {
 
-constexpr int kTileRows = 16;  // rows that are multiplied together
+constexpr int kTileRows = 16;  // rows of a tile register
 
 #if defined(__AMX_INT8__)
 constexpr bool kHasTiles = true;
 
-// Configures the calling thread's tiles for products of `rows` rows, 16 at most, over `bytes` bytes of inputs, 64 at
-// most; the destructor releases them.
+// The calling thread's use of its tiles: 0 to 3 for sums, 4 and 5 for rows, 6 and 7 for weights. The destructor
+// releases them, so that none is configured when other code runs on the thread.
 class TileUse {
   public:
-    TileUse(int64_t rows, int64_t bytes) {
-        Configuration use{};
-        for (int sums : {0, 1}) use.set(sums, rows, sizeof(Ints));
-        use.set(2, rows, bytes);
-        for (int weights : {3, 4}) use.set(weights, bytes / 4, sizeof(Ints));
-        std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler knows only of some bytes that are read
-        _tile_loadconfig(&use);
+    TileUse() = default;
+    ~TileUse() {
+        if (rows_) _tile_release();
     }
-    ~TileUse() { _tile_release(); }
     TileUse(const TileUse&) = delete;
 
+    // Configures the tiles for products of `rows` rows, 32 at most, over `bytes` bytes of inputs, 64 at most: 16 rows
+    // in tiles 0, 1 and 4, and the others in 2, 3 and 5. Loading a configuration takes as long as a dozen products.
+    void configure(int64_t rows, int64_t bytes) {
+        if (rows == rows_ && bytes == bytes_) return;
+        rows_ = rows;
+        bytes_ = bytes;
+        Configuration use;
+        const int64_t upper = std::min<int64_t>(rows, kTileRows);
+        for (int sums : {0, 1}) use.set(sums, upper, sizeof(Ints));
+        use.set(4, upper, bytes);
+        if (const int64_t lower = rows - upper) {
+            for (int sums : {2, 3}) use.set(sums, lower, sizeof(Ints));
+            use.set(5, lower, bytes);
+        }
+        for (int weights : {6, 7}) use.set(weights, bytes / 4, sizeof(Ints));
+        std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler knows only of some bytes that are read
+        _tile_loadconfig(&use);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+
   private:
-    struct Configuration {
+    struct alignas(64) Configuration {
         uint8_t palette = 1, first_row = 0, reserved[14] = {};
         uint16_t row_bytes[16] = {};
         uint8_t rows[16] = {};
@@ -41,6 +57,8 @@ class TileUse {
             row_bytes[tile] = bytes;
         }
     };
+
+    int64_t rows_ = 0, bytes_ = 0;  // as configured; 0: not
 };
 
 // Multiplies 16 rows of signed bytes, `stride` bytes apart, with the unsigned bytes of a panel: [quad of inputs]
@@ -50,11 +68,11 @@ inline void multiply_tiles(const int8_t* rows, int64_t stride, const void* weigh
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler does not know that memory is read
     _tile_zero(0);
     _tile_zero(1);
-    _tile_loadd(2, rows, stride);
-    _tile_loadd(3, weights, 2 * kHalf);
-    _tile_loadd(4, static_cast<const char*>(weights) + kHalf, 2 * kHalf);
-    _tile_dpbsud(0, 2, 3);
-    _tile_dpbsud(1, 2, 4);
+    _tile_loadd(4, rows, stride);
+    _tile_loadd(6, weights, 2 * kHalf);
+    _tile_dpbsud(0, 4, 6);
+    _tile_loadd(7, static_cast<const char*>(weights) + kHalf, 2 * kHalf);
+    _tile_dpbsud(1, 4, 7);
     _tile_stored(0, &sums[0][0], 2 * kHalf);
     _tile_stored(1, &sums[0][1], 2 * kHalf);
 }
@@ -84,30 +102,48 @@ void multiply_tiles(const ByteGroup<bits>* rows, int64_t groups, const void* wei
 }
 
 // Multiplies the configured number of rows of bfloat16, `stride` bytes apart, with a panel: [pair of inputs]
-// [output, input]. `prefetch(group)` is called before each group of 32 inputs.
-template <class Prefetch>
+// [output, input]. If `R` is 32, more than 16 rows are configured, which share each load of weights: four products by
+// four loads, instead of two by three. `prefetch(group)` is called before each group of 32 inputs.
+template <int R, class Prefetch>
 void multiply_tiles(const char* rows, int64_t stride, int64_t groups, const char* weights, void* sums,
                     const Prefetch& prefetch) {
     constexpr int64_t kHalf = sizeof(Ints), kPair = 2 * kHalf, kGroupBytes = kGroup * sizeof(uint16_t);
+    constexpr bool kBoth = R > kTileRows;
+    static_assert(R == kTileRows || R == 2 * kTileRows);
+    const char* lower = rows + kTileRows * stride;
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler does not know that memory is read
     _tile_zero(0);
     _tile_zero(1);
+    if constexpr (kBoth) {
+        _tile_zero(2);
+        _tile_zero(3);
+    }
     for (int64_t group = 0; group < groups; ++group, weights += kGroup / 2 * kPair) {
         prefetch(group);
-        _tile_loadd(2, rows + group * kGroupBytes, stride);
-        _tile_loadd(3, weights, kPair);
-        _tile_loadd(4, weights + kHalf, kPair);
-        _tile_dpbf16ps(0, 2, 3);
-        _tile_dpbf16ps(1, 2, 4);
+        _tile_loadd(4, rows + group * kGroupBytes, stride);
+        _tile_loadd(6, weights, kPair);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, weights + kHalf, kPair);
+        _tile_dpbf16ps(1, 4, 7);
+        if constexpr (kBoth) {
+            _tile_loadd(5, lower + group * kGroupBytes, stride);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
     }
-    _tile_stored(0, sums, kPair);
-    _tile_stored(1, static_cast<char*>(sums) + kHalf, kPair);
+    char* to = static_cast<char*>(sums);
+    _tile_stored(0, to, kPair);
+    _tile_stored(1, to + kHalf, kPair);
+    if constexpr (kBoth) {
+        _tile_stored(2, to + kTileRows * kPair, kPair);
+        _tile_stored(3, to + kTileRows * kPair + kHalf, kPair);
+    }
 }
 #else
 constexpr bool kHasTiles = false;
 
 struct TileUse {
-    TileUse(int64_t, int64_t) {}
+    void configure(int64_t, int64_t) {}
 };
 #endif
 

@@ -16,17 +16,15 @@ class BFloat16Panel {
 
   public:
     static constexpr int64_t kTileBytes = Format::AsStored::kTileBytes;
+    static constexpr bool kUsesTiles = Format::kUsesTiles;
     static constexpr int kTile = Format::kTile;
 
-    // Rounds a row in place: its product is all that reads it.
-    static void prepare(const Rows& rows, int64_t row, int64_t inputs) {
-        float* x = const_cast<float*>(rows.values) + row * inputs;
-        for (int64_t i = 0; i < inputs; i += kWidth) store_bfloat16(reinterpret_cast<uint16_t*>(x) + i, load(x + i));
-    }
+    static int64_t row_bytes(int64_t inputs) { return Format::row_bytes(inputs); }
+
+    static void prepare(const Rows& rows, int64_t row, int64_t inputs) { Format::prepare(rounded(rows), row, inputs); }
 
     BFloat16Panel(const Packed& from, const Rows& rows, int64_t inputs, void* scratch)
-        : rows_(reinterpret_cast<const char*>(rows.values)), inputs_(inputs),
-          weights_{static_cast<const char*>(scratch), 0} {
+        : rows_(rounded(rows)), inputs_(inputs), weights_{static_cast<const char*>(scratch), 0} {
         const Codes* group = static_cast<const Codes*>(from.panel);
         int32_t* to = static_cast<int32_t*>(scratch);
         for (int64_t i = 0; i < inputs; i += kGroup, ++group) {
@@ -49,12 +47,14 @@ class BFloat16Panel {
 
     template <int R>
     void compute(int64_t row, Outputs (&out)[R]) {
-        const int64_t stride = inputs_ * sizeof(float);
-        Format::multiply(rows_ + row * stride, stride, inputs_, weights_, out);
+        Format::tile(rows_, row, inputs_, weights_, out);
     }
 
   private:
-    const char* rows_;
+    // Rows of prompts as the format reads them, apart from the codes of the other rows of a step.
+    static Rows rounded(const Rows& rows) { return {rows.values, rows.bfloat16, nullptr}; }
+
+    Rows rows_;
     int64_t inputs_;
     Format::AsStored weights_;
 };

@@ -20,7 +20,10 @@ class BytePanel {
     static constexpr int64_t kInputs = 64;  // inputs that share a row's scale; fewer at the end of a row
 
     static constexpr int64_t kTileBytes = kHasTiles ? kInputs : 0;
+    static constexpr bool kUsesTiles = kHasTiles;
     static constexpr int kTile = kIntegerTile;
+
+    static int64_t row_bytes(int64_t inputs) { return Format::row_bytes(inputs); }
 
     static int64_t scratch_bytes(int64_t inputs) { return padded(inputs) * kPanel + kPanel * sizeof(float); }
 

@@ -8,8 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "bfloat16_panels.h"
-#include "byte_panels.h"
+#include "prompt_panels.h"
 #include "row_attention.h"
 #include "tiled_attention.h"
 
@@ -17,7 +16,6 @@ namespace headrace {
 namespace {
 
 constexpr int64_t kChunkPanels = 32 / kPanel;     // panels per chunk of a product
-constexpr int64_t kChunkBytes = 512 * 1024;       // bytes of rows per chunk: they should stay in a core's L2 cache
 constexpr int64_t kMinPiece = 1, kMaxPiece = 32;  // rows per piece of row-wise work
 constexpr int64_t kPiecesPerThread = 4;           // pieces of row-wise work per thread, if there are enough rows
 
@@ -100,30 +98,6 @@ void position(const Model& model, const Layer& layer, const PagedSide<Vector>& k
     values.store(slot, key + heads.kv * heads.size);
 }
 
-// The panels that rows of prompts use in place of a format's own, or void.
-template <class F>
-struct PromptPanels {
-    using Panel = std::conditional_t<kUsesBytePanels<F>, BytePanel, void>;
-};
-#if defined(__AMX_BF16__)
-template <class Codes>
-struct PromptPanels<IntegerFormat<Codes, RowBits::kMixed>> {
-    using Panel = BFloat16Panel<Codes>;
-};
-#endif
-template <class F>
-using PromptPanel = typename PromptPanels<F>::Panel;
-template <class F>
-constexpr bool kHasPromptPanels = !std::is_void_v<PromptPanel<F>>;
-
-template <class F>
-void prepare_row(const Linear& weight, const Spans& spans, const Rows& x, int64_t row) {
-    if constexpr (kHasPromptPanels<F>) {
-        if (of_prompt(spans, row)) return PromptPanel<F>::prepare(x, row, weight.inputs);
-    }
-    F::prepare(x, row, weight.inputs);
-}
-
 // Writes the outputs of a panel's rows to their destination, with the bias added.
 template <class Put>
 struct PanelOutputs {
@@ -146,7 +120,10 @@ struct PanelOutputs {
 };
 
 // The most bytes of a row's codes, in any form.
-int64_t row_code_bytes(int64_t inputs) { return inputs / kGroup * kMostGroupBytes; }
+int64_t row_code_bytes(int64_t inputs) { return inputs / kGroup * kMostGroupBytes + kRowPadding; }
+
+// Bytes of a prompt's row of bfloat16, which integer weights are expanded for on AMX only.
+int64_t bfloat16_row_bytes(int64_t inputs) { return kHasTiles ? BFloat16Format::row_bytes(inputs) : 0; }
 
 // Lambdas instead of functions: each has its own type, so that products are compiled with it inlined.
 constexpr auto store_at = [](float* to, const Outputs& out) { out.store(to); };
@@ -158,9 +135,9 @@ constexpr auto store_gated = [](float* to, const Outputs& out) { store(to, silu(
 // The activations of a step. The quantised rows are overwritten for each product.
 struct Kernels::Buffers {
     float *normed, *qkv, *mixed, *inner;
-    char* codes;
+    char *codes, *bfloat16;
 
-    Rows rows(const float* values) const { return {values, codes}; }
+    Rows rows(const float* values) const { return {values, codes, bfloat16}; }
 };
 
 Kernels::Buffers Kernels::buffers(Workspace& space, const Model& model, int64_t rows) {
@@ -168,13 +145,14 @@ Kernels::Buffers Kernels::buffers(Workspace& space, const Model& model, int64_t 
     const int64_t qkv = model.layer->qkv.outputs;
     const int64_t widest = std::max({model.hidden, model.inner, queries});
     const int64_t floats = model.hidden + qkv + queries + model.inner;
-    space.fit(rows * (floats * sizeof(float) + row_code_bytes(widest)) + 5 * 64);
+    space.fit(rows * (floats * sizeof(float) + row_code_bytes(widest) + bfloat16_row_bytes(widest)) + 6 * 64);
     Buffers use{};
     use.normed = space.take<float>(rows * model.hidden);
     use.qkv = space.take<float>(rows * qkv);
     use.mixed = space.take<float>(rows * queries);
     use.inner = space.take<float>(rows * model.inner);
     use.codes = space.take<char>(rows * row_code_bytes(widest));
+    use.bfloat16 = space.take<char>(rows * bfloat16_row_bytes(widest));
     return use;
 }
 
@@ -196,7 +174,7 @@ void Kernels::each_row(const Spans& spans, const Use& use) {
 void Kernels::prepare(const Linear& weight, const Rows& x, const Spans& spans) {
     with_format(static_cast<Format>(weight.format), weight.bits, [&](auto format) {
         using F = decltype(format);
-        if (F::kPreparesRows) each_row(spans, [&](int64_t row) { prepare_row<F>(weight, spans, x, row); });
+        if (F::kPreparesRows) each_row(spans, [&](int64_t row) { prepare_row<F>(x, spans, row, weight.inputs); });
     });
 }
 
@@ -205,7 +183,7 @@ void Kernels::normalise(const Norm& norm, const Linear& next, const float* x, co
     with_format(static_cast<Format>(next.format), next.bits, [&](auto format) {
         each_row(spans, [&](int64_t row) {
             rms_norm(norm, x + row * size, size, const_cast<float*>(out.values) + row * size);
-            prepare_row<decltype(format)>(next, spans, out, row);
+            prepare_row<decltype(format)>(out, spans, row, size);
         });
     });
 }
@@ -216,27 +194,33 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
                        const Destination& destination, const Put& put) {
     with_format(static_cast<Format>(weight.format), weight.bits, [&](auto format) {
         using F = decltype(format);
+        using OfPrompts = PromptPanel<F>;
         const Span all{spans.front().first, spans.back().last, false};
-        const Blocks blocks(kHasPromptPanels<F> ? spans : std::span(&all, 1), kChunkBytes / F::row_bytes(weight.inputs),
-                            F::kUsesTiles ? kTileRows : F::kTile);
+        const Blocks blocks(kHasPromptPanels<F> ? spans : std::span(&all, 1), block_size<OfPrompts>(weight.inputs),
+                            block_size<F>(weight.inputs));
         const int64_t panels = weight.outputs / kPanel, groups = pieces(panels, kChunkPanels);
         void* scratch = scratch_[rank].start();
         const int64_t panel_bytes = F::panel_bytes(weight.inputs);
         const int64_t ahead = team_.size() * kChunkPanels * panel_bytes;  // to this thread's next chunk, probably
+        TileUse use;
         team_.share(groups * blocks.count(), [&](int64_t chunk) {
-            const Span block = blocks.at(chunk / groups);
+            const int64_t block = chunk / groups;
             const int64_t start = chunk % groups * kChunkPanels;
             for (int64_t panel = start; panel < std::min(panels, start + kChunkPanels); ++panel) {
                 const Packed packed{static_cast<const char*>(weight.panels) + panel * panel_bytes, ahead};
                 const PanelOutputs emit(weight, destination, panel * kPanel, put);
                 if constexpr (kHasPromptPanels<F>) {
-                    if (block.prompt) {
-                        PromptPanel<F> tiles(packed, x, weight.inputs, scratch);
-                        multiply_block<PromptPanel<F>::kTile>(tiles, block.first, block.last, emit);
+                    if (blocks.of_prompts(block)) {
+                        OfPrompts tiles(packed, x, weight.inputs, scratch);
+                        blocks.each(block, [&](int64_t first, int64_t last) {
+                            multiply_block<OfPrompts::kTile>(use, tiles, first, last, emit);
+                        });
                         continue;
                     }
                 }
-                multiply_panel<F>(x, block.first, block.last, weight.inputs, packed, scratch, emit);
+                blocks.each(block, [&](int64_t first, int64_t last) {
+                    multiply_panel<F>(use, x, first, last, weight.inputs, packed, scratch, emit);
+                });
             }
         });
     });
@@ -244,8 +228,9 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
 
 void Kernels::linear(const Linear& weight, const float* x, int64_t rows, float* out) {
     if (rows == 0) return;
-    space_.fit(rows * row_code_bytes(weight.inputs) + 64);
-    const Rows input{x, space_.take<char>(rows * row_code_bytes(weight.inputs))};
+    space_.fit(rows * (row_code_bytes(weight.inputs) + bfloat16_row_bytes(weight.inputs)) + 2 * 64);
+    char* codes = space_.take<char>(rows * row_code_bytes(weight.inputs));
+    const Rows input{x, codes, space_.take<char>(rows * bfloat16_row_bytes(weight.inputs))};
     fit_scratch(scratch_bytes(weight.inputs));
     const Spans spans{{0, rows, false}};
     team_.run([&](int rank) {

@@ -88,14 +88,15 @@ struct BFloat16Format {
     static constexpr bool kPreparesRows = true;
     static constexpr bool kExpands = false;
     static constexpr bool kUsesTiles = kHasTiles;
-    static constexpr int kTile = kHasTiles ? kTileRows : 12;  // rows that share a load of the weights
+    static constexpr int kTile = kHasTiles ? 2 * kTileRows : 12;  // rows that share a load of the weights
 
     static int64_t panel_bytes(int64_t inputs) { return inputs * kPanel * sizeof(uint16_t); }
-    static int64_t row_bytes(int64_t inputs) { return inputs * sizeof(uint16_t); }
+    // A cache line more than the inputs take: rows of a power of two would share sets of the caches.
+    static int64_t row_bytes(int64_t inputs) { return inputs * sizeof(uint16_t) + kRowPadding; }
 
     static void prepare(const Rows& rows, int64_t row, int64_t inputs) {
         const float* x = rows.values + row * inputs;
-        uint16_t* to = reinterpret_cast<uint16_t*>(rows.codes) + row * inputs;
+        uint16_t* to = reinterpret_cast<uint16_t*>(rows.codes + row * row_bytes(inputs));
         for (int64_t i = 0; i < inputs; i += kWidth) store_bfloat16(to + i, load(x + i));
     }
 
@@ -125,16 +126,11 @@ struct BFloat16Format {
 
     template <int R>
     static void tile(const Rows& rows, int64_t row, int64_t inputs, const AsStored& weights, Outputs (&out)[R]) {
-        multiply(rows.codes + row * row_bytes(inputs), row_bytes(inputs), inputs, weights, out);
-    }
-
-    // Multiplies rows of bfloat16 that are `stride` bytes apart.
-    template <int R>
-    static void multiply(const char* x, int64_t stride, int64_t inputs, const AsStored& weights, Outputs (&out)[R]) {
+        const int64_t stride = row_bytes(inputs);
+        const char* x = rows.codes + row * stride;
 #if defined(__AMX_BF16__)
-        static_assert(R == kTileRows);
-        multiply_tiles(x, stride, inputs / kGroup, weights.pairs, out,
-                       [&](int64_t group) { weights.prefetch_ahead(group * kGroup / 2, kGroup / 2); });
+        multiply_tiles<R>(x, stride, inputs / kGroup, weights.pairs, out,
+                          [&](int64_t group) { weights.prefetch_ahead(group * kGroup / 2, kGroup / 2); });
 #else
         Floats sums[R][2];
         unrolled<R>([&](auto r) { sums[r][0] = sums[r][1] = zero(); });

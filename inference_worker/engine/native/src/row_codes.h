@@ -52,6 +52,7 @@ struct ByteGroup<RowBits::kMixed> {
 };
 
 constexpr int64_t kMostGroupBytes = sizeof(PairGroup);
+constexpr int64_t kRowPadding = 64;  // bytes after a row's codes in some formats
 static_assert(sizeof(ByteGroup<RowBits::k16>) == kMostGroupBytes);
 static_assert(sizeof(ByteGroup<RowBits::kMixed>) < kMostGroupBytes);
 
@@ -59,6 +60,7 @@ static_assert(sizeof(ByteGroup<RowBits::kMixed>) < kMostGroupBytes);
 struct Rows {
     const float* values;  // [R, inputs]
     char* codes;          // [R, bytes of a row]
+    char* bfloat16;       // the same for rows of prompts that are multiplied with panels of bfloat16
 
     // Returns a row's groups, or those of the rows from it on.
     template <class Group>

@@ -1,6 +1,7 @@
 // Divides the rows of a product into tiles, whose rows share a load of the weights of a panel.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "amx.h"
@@ -53,25 +54,34 @@ void multiply_rows(Tiles& tiles, int64_t first, int64_t last, const Emit& emit) 
     if constexpr (R > kLeast) multiply_rows<R - 1, kLeast>(tiles, first, last, emit);
 }
 
-// The same in tiles of `R` rows and fewer, after those of AMX if the weights are in its layout. If `R` are the rows of
-// such a tile, the rest are computed in one that is configured for fewer rows.
+// Calls `emit` for each row from `first` to `last`, at most `R`, by tiles of AMX that are configured for as many.
 template <int R, class Tiles, class Emit>
-void multiply_block(Tiles& tiles, int64_t first, int64_t last, const Emit& emit) {
+void multiply_rest(TileUse& use, Tiles& tiles, int64_t first, int64_t last, const Emit& emit) {
+    use.configure(last - first, Tiles::kTileBytes);
+    for (int64_t row = first; row < last; ++row) emit.expect(row);
+    Outputs sums[R];
+    tiles.template compute<R>(first, sums);
+    for (int64_t row = first; row < last; ++row) emit(row, sums[row - first]);
+}
+
+// The same as `multiply_rows` in tiles of `R` rows and fewer, after those of AMX if the weights are in its layout. If
+// `R` rows fill tiles of AMX, the rest are computed in tiles too.
+template <int R, class Tiles, class Emit>
+void multiply_block(TileUse& use, Tiles& tiles, int64_t first, int64_t last, const Emit& emit) {
     if constexpr (Tiles::kTileBytes > 0) {
-        if (last - first >= kTileRows) {
-            const TileUse use(kTileRows, Tiles::kTileBytes);
-            multiply_rows<kTileRows, kTileRows>(tiles, first, last, emit);
-            first = last - (last - first) % kTileRows;
+        constexpr int kRows = std::max(R, kTileRows);
+        if (last - first >= kRows) {
+            use.configure(kRows, Tiles::kTileBytes);
+            multiply_rows<kRows, kRows>(tiles, first, last, emit);
+            first = last - (last - first) % kRows;
         }
     }
     if constexpr (R < kTileRows) {
         multiply_rows<R>(tiles, first, last, emit);
+    } else if (last - first > kTileRows) {
+        multiply_rest<R>(use, tiles, first, last, emit);
     } else if (first < last) {
-        const TileUse use(last - first, Tiles::kTileBytes);
-        for (int64_t row = first; row < last; ++row) emit.expect(row);
-        Outputs sums[R];
-        tiles.template compute<R>(first, sums);
-        for (int64_t row = first; row < last; ++row) emit(row, sums[row - first]);
+        multiply_rest<kTileRows>(use, tiles, first, last, emit);
     }
 }
 

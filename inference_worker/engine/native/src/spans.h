@@ -45,30 +45,50 @@ inline bool of_prompt(std::span<const Span> spans, int64_t row) {
     return at->prompt;
 }
 
-// Spans cut evenly into blocks of whole tiles, with `most` rows or a few more.
+// The size of blocks of rows that a thread computes together.
+struct BlockSize {
+    int64_t most, tile;  // rows
+
+    // Returns the rows per block when `rows` are cut evenly into blocks of whole tiles: `most` or a few more.
+    int64_t even(int64_t rows) const {
+        return rows ? pieces(pieces(rows, pieces(rows, most)), tile) * tile : most;
+    }
+};
+
+// The rows of spans cut evenly into blocks, those of prompts first. A block has rows of one kind, from several spans if
+// they are short, so that what is computed per block does not depend on the number of prompts.
 class Blocks {
   public:
-    Blocks(std::span<const Span> spans, int64_t most, int64_t tile)
-        : spans_(spans), most_(std::max<int64_t>(32, most)), tile_(tile) {
-        for (const Span& span : spans_) count_ += pieces(span.rows(), size(span));
+    Blocks(std::span<const Span> spans, const BlockSize& of_prompts, const BlockSize& of_others) : spans_(spans) {
+        int64_t rows[2] = {};
+        for (const Span& span : spans_) rows[span.prompt] += span.rows();
+        size_[0] = of_others.even(rows[0]);
+        size_[1] = of_prompts.even(rows[1]);
+        prompts_ = pieces(rows[1], size_[1]);
+        count_ = prompts_ + pieces(rows[0], size_[0]);
     }
 
     int64_t count() const { return count_; }
 
-    Span at(int64_t index) const {
-        auto span = spans_.begin();
-        for (; index >= pieces(span->rows(), size(*span)); ++span) index -= pieces(span->rows(), size(*span));
-        const int64_t first = span->first + index * size(*span);
-        return {first, std::min(span->last, first + size(*span)), span->prompt};
+    bool of_prompts(int64_t index) const { return index < prompts_; }
+
+    // Calls `use(first, last)` with the consecutive rows of each span in a block.
+    template <class Use>
+    void each(int64_t index, const Use& use) const {
+        const bool prompt = of_prompts(index);
+        int64_t first = (prompt ? index : index - prompts_) * size_[prompt];  // counted from the start of a span
+        for (const Span& span : spans_) {
+            if (span.prompt != prompt) continue;
+            const int64_t last = first + size_[prompt];
+            if (first < span.rows() && last > 0)
+                use(span.first + std::max<int64_t>(0, first), span.first + std::min(span.rows(), last));
+            first -= span.rows();
+        }
     }
 
   private:
-    int64_t size(const Span& span) const {
-        return pieces(pieces(span.rows(), pieces(span.rows(), most_)), tile_) * tile_;
-    }
-
     std::span<const Span> spans_;
-    int64_t most_, tile_, count_ = 0;
+    int64_t size_[2], prompts_, count_;  // rows per block of others and of prompts; blocks of prompts, and of all
 };
 
 }  // namespace headrace

@@ -35,7 +35,9 @@ struct EmulatedTiles {
 };
 
 inline thread_local EmulatedTiles emulated;
-inline std::atomic<bool> defective = false;  // whether products are wrong
+inline std::atomic<bool> defective = false;     // whether products are wrong
+inline std::atomic<int64_t> configurations = 0;  // loaded by all threads
+inline std::atomic<int64_t> configured = 0;      // threads whose tiles are configured
 
 // Palette 1: eight tiles of at most 16 rows and 64 bytes per row, zeros at first.
 inline void _tile_loadconfig(const void* from) {
@@ -44,6 +46,8 @@ inline void _tile_loadconfig(const void* from) {
     if (bytes[0] != 1 || bytes[1] != 0) std::abort();
     for (int i = 2; i < 16; ++i)
         if (bytes[i]) std::abort();
+    configured += !emulated.configured;
+    ++configurations;
     emulated = EmulatedTiles{true};
     for (int tile = 0; tile < 16; ++tile) {
         uint16_t row_bytes;
@@ -54,7 +58,10 @@ inline void _tile_loadconfig(const void* from) {
     }
 }
 
-inline void _tile_release() { emulated = EmulatedTiles{}; }
+inline void _tile_release() {
+    configured -= emulated.configured;
+    emulated = EmulatedTiles{};
+}
 
 inline void _tile_zero(int tile) {
     auto& data = emulated.at(tile).data;
@@ -134,3 +141,5 @@ inline void _tile_dpbf16ps(int sums, int left, int right) {
 }  // namespace headrace
 
 extern "C" __attribute__((weak)) void headrace_emulate_defect(bool defective) { headrace::defective = defective; }
+extern "C" __attribute__((weak)) int64_t headrace_emulated_configurations() { return headrace::configurations; }
+extern "C" __attribute__((weak)) int64_t headrace_emulated_users() { return headrace::configured; }

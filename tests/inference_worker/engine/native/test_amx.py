@@ -126,11 +126,33 @@ def tile_product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 @pytest.mark.usefixtures("machine")
 def test_products_of_bfloat16_are_those_of_tiles_for_any_number_of_rows() -> None:
     kernels = Kernels(2, EMULATED)
-    weight, x = torch.randn(48, 3 * GROUP).bfloat16(), torch.randn(40, 3 * GROUP)
+    weight, x = torch.randn(48, 3 * GROUP).bfloat16(), torch.randn(2 * 32 + 18, 3 * GROUP)
     expected = tile_product(x.bfloat16().float(), weight.float())
     packed = pack(weight, panel=kernels.panel, paired=kernels.multiplies_bfloat16)
     for rows in range(1, len(x) + 1):
         assert torch.equal(kernels.linear(packed, x[:rows]), expected[:rows])
+
+
+@pytest.mark.parametrize(("rows", "shapes"), [(64, 1), (15, 1), (32 + 20, 2), (32 + 5, 2)])
+def test_tiles_are_configured_when_the_number_of_rows_changes_and_released_at_the_end(
+    machine: ctypes.CDLL, rows: int, shapes: int
+) -> None:
+    kernels, panels = Kernels(1, EMULATED), 5
+    weight = pack(torch.randn(panels * kernels.panel, GROUP).bfloat16(), panel=kernels.panel, paired=True)
+    before = machine.headrace_emulated_configurations()
+    kernels.linear(weight, torch.randn(rows, GROUP))
+    loaded = machine.headrace_emulated_configurations() - before
+    assert loaded == (1 if shapes == 1 else panels * shapes)
+    assert machine.headrace_emulated_users() == 0
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_no_thread_keeps_its_tiles_configured(machine: ctypes.CDLL, kind: type[Values]) -> None:
+    kernels = Kernels(3, EMULATED)
+    weight = pack(values_of(kind, 400, 96), panel=kernels.panel, activation_bits="auto")
+    kernels.linear(weight, torch.randn(300, 96))
+    assert machine.headrace_emulated_configurations() > 0
+    assert machine.headrace_emulated_users() == 0
 
 
 @pytest.mark.usefixtures("machine")
