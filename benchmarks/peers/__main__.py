@@ -1,6 +1,6 @@
 """`python -m benchmarks.peers`: installs peer engines, measures them and ours in turns, writes `peers-engine.json`.
 
-Arguments after `--` configure our engine, as those of `python -m benchmarks.engine`.
+Arguments after `--` configure all rows of our engine, as those of `python -m benchmarks.engine`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rich.console import Console
 from benchmarks.peers import compare
 from benchmarks.peers.llama_cpp import LlamaCpp
 from benchmarks.peers.openvino import OpenVino
-from benchmarks.peers.ours import Headrace
+from benchmarks.peers.ours import SETTINGS, Headrace
 from benchmarks.peers.peer import Peer, PeerFailed, PeerWorkspace, Size
 from benchmarks.peers.transformers import Transformers, TransformersBatching
 from benchmarks.peers.vllm import Vllm
@@ -54,7 +54,7 @@ def main() -> None:
     if arguments.install_only:
         sys.exit(1 if failures else 0)
     contenders: list[Peer] = [
-        *(Headrace(workspace, arguments.ours, speculation=how) for how in ("off", "auto")),
+        *(Headrace(workspace, name, arguments.ours) for name in SETTINGS),
         *peers,
     ]
     sizes = [PREFILL, *(Size(int(batch), 128, 128) for batch in arguments.batches.split(","))]

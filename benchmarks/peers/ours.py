@@ -7,16 +7,23 @@ from collections.abc import Sequence
 
 from benchmarks.peers.peer import RUNNERS, Peer, PeerWorkspace, Size, run_sizes
 
+SETTINGS = {
+    "Headrace": ["--speculation", "off"],
+    "Headrace, 8 bits": ["--speculation", "off", "--activation-bits", "8"],
+    "Headrace, speculation": ["--speculation", "auto"],
+}
+"""Arguments of each of our rows, by its name; the first is compared with the peers."""
+
 
 class Headrace(Peer):
-    """Our engine. `arguments` configure it, as those of `python -m benchmarks.engine`."""
+    """Our engine by one of `SETTINGS`. `arguments` are further ones of `python -m benchmarks.engine`."""
 
     ours = True
 
-    def __init__(self, workspace: PeerWorkspace, arguments: Sequence[str], *, speculation: str) -> None:
+    def __init__(self, workspace: PeerWorkspace, name: str, arguments: Sequence[str]) -> None:
         super().__init__(workspace)
-        self._arguments = [*arguments, "--speculation", speculation]
-        self.name = "Headrace" if speculation == "off" else f"Headrace, speculation {speculation}"
+        self._arguments = [*SETTINGS[name], *arguments]
+        self.name = name
         self.setting = " ".join(self._arguments)
 
     def install(self) -> None:
