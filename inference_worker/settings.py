@@ -21,6 +21,8 @@ DType = Literal["auto", "float32", "bfloat16", "float16"]
 CacheDType = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 Quantization = Literal["none", "int8", "int4", "auto"]
 Speculation = Literal["off", "ngram", "auto"]
+Instructions = Literal["auto", "amx", "avx512bf16", "avx512", "avx2", "i8mm", "neon"]
+"""Names of `native/build.py`'s instruction sets, or "auto"."""
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])(i?)B?|B)?\s*", re.IGNORECASE)
 _POWERS = {"K": 1, "M": 2, "G": 3, "T": 4}
@@ -74,6 +76,8 @@ class EngineSettings:
     """Attention backend; "auto": the best one for the device."""
     threads: int | None = None
     """CPU threads of the engine; `None`: torch's default."""
+    instructions: Instructions = "auto"
+    """Instruction set of the compiled CPU kernels; "auto": the fastest that the machine can use."""
     image_sizes: tuple[str, ...] = ()
     """Sizes that an image model draws, the default first; empty: its own, and OpenAI's of at most twice the pixels."""
     image_steps: int | None = None
@@ -225,6 +229,11 @@ class WorkerSettings(BaseSettings):
         ge=1,
         description="CPU threads of the engine; by default one per core, divided among the engines of one launcher",
     )
+    instructions: Instructions = Field(
+        default="auto",
+        description="Instruction set of the compiled CPU kernels: amx, avx512bf16, avx512 or avx2 on x86-64, i8mm or"
+        " neon on ARM, or auto: the fastest that works; a worker does not start with one that its machine can't use",
+    )
     image_sizes: ImageSizes = Field(
         default=(),
         description="Sizes that an image model draws, the default first, for example 1024x1024,1024x768; by default the"
@@ -314,6 +323,7 @@ class WorkerSettings(BaseSettings):
             draft_model=self.draft_model,
             attention=self.attention,
             threads=self.threads,
+            instructions=self.instructions,
             image_sizes=self.image_sizes,
             image_steps=self.image_steps,
             image_guidance=self.image_guidance,

@@ -149,7 +149,7 @@ class Engine:
         context = _context_length(settings, shape)
         cached = _prefix_cache(settings)
         memory = allocate_cache(settings, cache_shape, context, cached, pool, draft_block_bytes=draft_bytes)
-        attention = create_attention(settings.attention, memory.cache, device)
+        attention = create_attention(settings.attention, memory.cache, device, settings.instructions)
         speculation = _lookup(settings, attention.name)
         if draft is not None and draft_shape is not None:
             draft_cache = KVCache(draft_shape, memory.blocks.num_blocks, device)
@@ -299,7 +299,7 @@ def _lookup(settings: EngineSettings, attention: str) -> Speculation:
     if settings.speculation == "ngram":
         return LookupSpeculation(FREE_ROWS)
     if settings.speculation == "auto" and attention == "native":
-        return LookupSpeculation(STEP_COSTS[usable_instructions()])
+        return LookupSpeculation(STEP_COSTS[usable_instructions(settings.instructions)])
     return NoSpeculation()
 
 
@@ -308,11 +308,12 @@ def _draft_speculation(
 ) -> Speculation:
     """Return the speculation with a draft model, over a cache of its own; `attention` is the backend of the model."""
     device = torch.device(settings.device)
-    runner = ModelRunner(draft.model, create_attention(settings.attention, cache, device), device)
+    attend = create_attention(settings.attention, cache, device, settings.instructions)
+    runner = ModelRunner(draft.model, attend, device)
     return DraftSpeculation(
         IsolatingRunner(runner).execute,
         BlockManager(cache.num_blocks, settings.block_size, _prefix_cache(settings)),
-        STEP_COSTS[usable_instructions()] if attention == "native" else UNMEASURED_COST,
+        STEP_COSTS[usable_instructions(settings.instructions)] if attention == "native" else UNMEASURED_COST,
         relative_cost=draft.relative_cost,
         max_model_len=draft.model.shape.max_position,
         max_batched_tokens=settings.max_num_batched_tokens if device.type == "cuda" else CATCH_UP_TOKENS,

@@ -329,6 +329,10 @@ def _load(settings: EngineSettings, pool: MemoryPool | None = None) -> SteppingE
 
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
+    if settings.instructions != "auto" and settings.device == "cpu":
+        from inference_worker.engine.native.library import usable_instructions  # noqa: PLC0415
+
+        usable_instructions(settings.instructions)  # raises also for models that PyTorch computes
     source = resolve(settings.model, step_tag=settings.step_tag)
     if source.task is Task.EMBED:
         from inference_worker.engine.embedding.engine import EmbeddingEngine  # noqa: PLC0415

@@ -127,6 +127,9 @@ def worker(
     ] = None,
     kv_cache_memory: Annotated[str | None, typer.Option(help="For example 2GiB.", show_default=False)] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads of the engine.", show_default=False)] = None,
+    instructions: Annotated[
+        str | None, typer.Option(help="Instruction set of the CPU kernels: auto, avx2, ... (auto).", show_default=False)
+    ] = None,
     image_sizes: Annotated[
         str | None, typer.Option(help="Sizes of images, the default first: 1024x1024,1024x768.", show_default=False)
     ] = None,
@@ -159,6 +162,7 @@ def worker(
         max_num_seqs=max_num_seqs,
         kv_cache_memory=kv_cache_memory,
         threads=threads,
+        instructions=instructions,
         image_sizes=image_sizes,
         image_steps=image_steps,
         image_guidance=image_guidance,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
 
-from inference_worker.settings import WorkerSettings, parse_size
+from inference_worker.engine.native.build import INSTRUCTION_SETS
+from inference_worker.settings import Instructions, WorkerSettings, parse_size
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,16 @@ def test_activation_bits_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv("HEADRACE_ACTIVATION_BITS", wrong)
         with pytest.raises(ValidationError, match="Input should be 'auto', 16 or 8"):
             WorkerSettings(model="m")
+
+
+def test_instructions_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert get_args(Instructions) == ("auto", *INSTRUCTION_SETS)
+    assert WorkerSettings(model="m").engine().instructions == "auto"
+    monkeypatch.setenv("HEADRACE_INSTRUCTIONS", "avx512")
+    assert WorkerSettings(model="m").engine().instructions == "avx512"
+    monkeypatch.setenv("HEADRACE_INSTRUCTIONS", "avx-512")
+    with pytest.raises(ValidationError, match="Input should be 'auto', 'amx', "):
+        WorkerSettings(model="m")
 
 
 def test_image_settings_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

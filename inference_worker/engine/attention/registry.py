@@ -13,6 +13,7 @@ from inference_worker.engine.attention.sdpa import SdpaAttention
 from inference_worker.engine.attention_backend import AttentionBackend
 from inference_worker.engine.kv_cache import KVCache
 from inference_worker.errors import NativeUnavailable, UnsupportedModel
+from inference_worker.settings import Instructions
 
 log = structlog.get_logger(__name__)
 
@@ -36,17 +37,21 @@ def select_backend(name: str, device: torch.device) -> type[AttentionBackend]:
     return BACKENDS[name]
 
 
-def create_attention(name: str, cache: KVCache, device: torch.device) -> AttentionBackend:
+def create_attention(
+    name: str, cache: KVCache, device: torch.device, instructions: Instructions = "auto"
+) -> AttentionBackend:
     """Create the attention backend called `name`, which reads and writes the KV cache `cache`.
 
-    `auto` selects the fastest for the device, or `SdpaAttention` if that one can't run on this machine.
+    `auto` selects the fastest for the device, or `SdpaAttention` if that one can't run on this machine. The
+    compiled kernels use the instruction set of the setting `instructions`.
 
     Raises:
+        ModelError: the compiled kernels are selected, and this machine can't use the `instructions`.
         UnsupportedModel: there is no backend of that name, or the named backend can't run on this machine.
     """
     backend = select_backend(name, device)
     try:
-        return backend(cache)
+        return NativeAttention(cache, instructions) if backend is NativeAttention else backend(cache)
     except NativeUnavailable as error:
         if name != "auto":
             raise UnsupportedModel(f"attention backend {name!r}: {error}") from error

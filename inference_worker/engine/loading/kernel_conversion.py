@@ -21,7 +21,7 @@ from inference_worker.engine.causal_lm import CausalLM
 from inference_worker.engine.layers.decoder import Decoder
 from inference_worker.engine.layers.native_decoder import NativeDecoder, check_supported
 from inference_worker.engine.loading.model_loader import describe_decoder, load_model, open_checkpoint
-from inference_worker.engine.native.library import Kernels
+from inference_worker.engine.native.library import Kernels, usable_instructions
 from inference_worker.engine.native.packing import GROUP, Fp8Values, Int8Values, Values
 from inference_worker.engine.native.shared_weights import build_shared
 from inference_worker.engine.native.weight_arena import WeightStore
@@ -165,7 +165,8 @@ def _native(model: CausalLM, settings: EngineSettings) -> tuple[Decoder, Kernels
     if not isinstance(model, Decoder):
         raise NativeUnavailable(f"{model.shape.model_type!r} is no family of our own")
     check_supported(model.config)
-    return model, Kernels(settings.threads or len(os.sched_getaffinity(0)))
+    instructions = usable_instructions(settings.instructions)
+    return model, Kernels(settings.threads or len(os.sched_getaffinity(0)), instructions)
 
 
 def _read(checkpoint: Checkpoint, scheme: str, dtype: torch.dtype, name: str) -> Values:

@@ -1,23 +1,36 @@
-"""AMX, Intel's matrix unit: asks the operating system for its registers, and checks the kernels that use it."""
+"""AMX, Intel's matrix unit: asks the operating system for its registers, and has products by AMX checked."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
-from collections.abc import Callable
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from ctypes import c_long
+from pathlib import Path
 
-import torch
-from torch import Tensor
+import structlog
 
-from inference_worker.engine.native.packing import GROUP, Int4Values, Int8Values, PackedWeight, Values, pack
+from inference_worker.engine.native.build import cache_folder
 from inference_worker.errors import NativeUnavailable
-from inference_worker.settings import ActivationBits
 
-FEW = 15
-"""Rows that fill no tile of AMX, `kTileRows - 1` in `src/amx.h`."""
+log = structlog.get_logger(__name__)
+
+CHECK = (sys.executable, "-m", "inference_worker.engine.native.amx_check")
+"""Command of the process that checks products; the name of an instruction set follows."""
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Linux's file with an id of this machine's boot."""
+_TIMEOUT = 120.0
+"""Seconds of the check, which loads PyTorch and takes less than one itself."""
 _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XTILEDATA = 158, 0x1023, 18
 """Number of the system call on x86-64, and its arguments."""
+_REFUSALS = {
+    errno.EINVAL: "Linux is older than 5.16, or a sandbox hides AMX",
+    errno.ENOSPC: "the alternate signal stack of a thread is too small for the tile registers",
+}
 
 
 def request_tiles() -> None:
@@ -28,33 +41,36 @@ def request_tiles() -> None:
     """
     system = ctypes.CDLL(None, use_errno=True)
     if system.syscall(c_long(_ARCH_PRCTL), c_long(_ARCH_REQ_XCOMP_PERM), c_long(_XTILEDATA)):
-        raise NativeUnavailable(f"no permission to use AMX: {os.strerror(ctypes.get_errno())}")
+        number = ctypes.get_errno()
+        raise NativeUnavailable(f"no permission to use AMX: {_REFUSALS.get(number, os.strerror(number))}")
 
 
-def check_products(linear: Callable[[PackedWeight, Tensor], Tensor], panel: int) -> None:
-    """Raise `NativeUnavailable` if products by AMX are not those of AVX-512, or, of bfloat16, not those of PyTorch.
+def check_in_child(instructions: str, library: Path) -> None:
+    """Check the products of an instruction set with AMX in a process of its own, as broken hypervisors crash it.
 
-    Args:
-        linear: `Kernels.linear`.
-        panel: `Kernels.panel`.
+    A file in the cache folder notes the success, so that each library is checked once per boot of the machine.
+
+    Raises:
+        NativeUnavailable: products are wrong, or the process crashed or could not be run.
     """
-    generator = torch.Generator().manual_seed(0)
-    outputs, inputs = 2 * panel, 3 * GROUP
-    codes = torch.randint(0, 16, (outputs, inputs), generator=generator, dtype=torch.uint8)
-    scales, minimums = torch.rand(2, outputs, inputs // GROUP, generator=generator)
-    weights: list[Values] = [
-        Int4Values(codes, scales, -8 * minimums),
-        Int8Values.of(torch.randn(outputs, inputs, generator=generator)),
-    ]
-    kinds: list[ActivationBits] = ["auto", 16, 8]
-    rows = torch.randn(3 * FEW, inputs, generator=generator)
-    for values in weights:
-        for bits in kinds:
-            weight = pack(values, panel=panel, activation_bits=bits)
-            few = torch.cat([linear(weight, rows[at : at + FEW]) for at in range(0, len(rows), FEW)])
-            if not torch.equal(linear(weight, rows), few):
-                raise NativeUnavailable(f"AMX computes other products of {type(values).__name__} than AVX-512")
-    matrix, whole = (torch.randint(-8, 9, (each, inputs), generator=generator).float() for each in (outputs, len(rows)))
-    weight = pack(matrix.bfloat16(), panel=panel, paired=True)
-    if not torch.equal(linear(weight, whole), whole @ matrix.T):  # sums of whole numbers are exact in any order
-        raise NativeUnavailable("AMX computes other products of bfloat16 than PyTorch")
+    stamp = cache_folder() / f"{library.stem}.checked"
+    with suppress(OSError):  # not checked yet
+        if stamp.read_bytes() == BOOT_ID.read_bytes():
+            return
+    try:
+        command = [*CHECK, instructions]
+        run = subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NativeUnavailable(f"can't check AMX: {error}") from error
+    if run.returncode < 0:
+        raise NativeUnavailable(
+            f"the check of AMX was ended by signal {-run.returncode}, {signal.strsignal(-run.returncode)}"
+        )
+    if run.returncode:
+        lines = run.stderr.decode(errors="replace").strip().splitlines()
+        raise NativeUnavailable(lines[-1] if lines else "the check of AMX failed without a message")
+    try:
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_bytes(BOOT_ID.read_bytes())
+    except OSError as error:
+        log.info("AMX is checked again at the next start", reason=str(error))

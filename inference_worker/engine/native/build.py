@@ -99,6 +99,19 @@ def best_instructions() -> str:
     raise NativeUnavailable(f"this processor lacks {', '.join(kinds[-1].missing())}")
 
 
+def check_processor(instructions: str) -> None:
+    """Check that this machine's processor has an instruction set.
+
+    Raises:
+        NativeUnavailable: it lacks features, or is of another architecture.
+    """
+    kind = INSTRUCTION_SETS[instructions]
+    if kind.machine != platform.machine():
+        raise NativeUnavailable(f"it is for {kind.machine}, and this processor is {platform.machine()}")
+    if missing := kind.missing():
+        raise NativeUnavailable(f"this processor lacks {', '.join(missing)}")
+
+
 def built_library(instructions: str) -> Path:
     """Return the path of the CPU kernels' shared library for an instruction set; compile it first if it is missing.
 
@@ -111,7 +124,7 @@ def built_library(instructions: str) -> Path:
     flags = _flags(instructions)
     compiler = find_compiler()
     version = subprocess.run([compiler, "--version"], capture_output=True, check=False, timeout=_TIMEOUT).stdout
-    target = _cache() / f"kernels-{instructions}-{_fingerprint(version, flags)}.so"
+    target = cache_folder() / f"kernels-{instructions}-{_fingerprint(version, flags)}.so"
     if not target.is_file():
         _compile(compiler, flags, target)
     return target
@@ -161,7 +174,8 @@ def find_compiler() -> str:
     raise NativeUnavailable(f"no C++ compiler: {' or '.join(names)} is not installed")
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Return the folder of compiled kernels, in the user's cache folder; it may not exist yet."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace"
 
 

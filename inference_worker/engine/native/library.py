@@ -18,11 +18,12 @@ from torch import Tensor
 
 from inference_worker.engine.attention_backend import AttentionInputs, AttentionMetadata
 from inference_worker.engine.kv_cache import KVCache
-from inference_worker.engine.native.amx import check_products, request_tiles
-from inference_worker.engine.native.build import INSTRUCTION_SETS, best_instructions, built_library
+from inference_worker.engine.native.amx import check_in_child, request_tiles
+from inference_worker.engine.native.build import INSTRUCTION_SETS, best_instructions, built_library, check_processor
 from inference_worker.engine.native.packing import FLOATS, INT8, PackedWeight
 from inference_worker.engine.native.step_interrupt import NEVER
-from inference_worker.errors import NativeError, NativeUnavailable
+from inference_worker.errors import ModelError, NativeError, NativeUnavailable
+from inference_worker.settings import Instructions
 
 log = structlog.get_logger(__name__)
 
@@ -171,7 +172,7 @@ class WeightingStruct(ctypes.Structure):
 
 _PARAMETERS = {
     "create": (_int32, _pointer),
-    "linear": (_pointer, _pointer, _pointer, _int64, _pointer),
+    "linear": (_pointer, _pointer, _pointer, _int64, ctypes.c_bool, _pointer),
     "gather": (_pointer, _pointer, _pointer, _int64, _pointer),
     "attention": (*[_pointer] * 9, _float, *[_pointer] * 2),
     "decode": (*[_pointer] * 6, _int64, _int32, _pointer),
@@ -194,9 +195,9 @@ class Kernels:
 
         Args:
             threads: number of compute threads.
-            instructions: an instruction set that this processor has; by default the fastest usable one.
+            instructions: an instruction set that this machine can use; by default the fastest of them.
         """
-        self.instructions = instructions or usable_instructions()
+        self.instructions = instructions or usable_instructions("auto")
         if INSTRUCTION_SETS[self.instructions].tiles:
             request_tiles()
         self._library = _load(self.instructions)
@@ -207,11 +208,16 @@ class Kernels:
         self._call("create", threads, byref(self._handle))
         weakref.finalize(self, self._library.headrace_destroy, self._handle)
 
-    def linear(self, weight: PackedWeight, x: Tensor) -> Tensor:
-        """Compute a linear layer with a packed weight, `x @ weight.T + bias`: [R, in] float32 to [R, out]."""
+    def linear(self, weight: PackedWeight, x: Tensor, *, prompt: bool = False) -> Tensor:
+        """Compute a linear layer with a packed weight, `x @ weight.T + bias`: [R, in] float32 to [R, out].
+
+        `prompt`: compute the rows as those of prompts, for which kernels may use other panels (ADR 0044, 0093).
+        """
+        if prompt:
+            x = x.clone()  # rounded in place
         out = x.new_empty(x.shape[0], weight.padded_outputs)
         struct = byref(LinearStruct.of(weight))
-        self._call("linear", self._handle, struct, x.data_ptr(), x.shape[0], out.data_ptr())
+        self._call("linear", self._handle, struct, x.data_ptr(), x.shape[0], prompt, out.data_ptr())
         return out[:, : weight.outputs]
 
     def gather(self, weight: PackedWeight, rows: Tensor) -> Tensor:
@@ -284,24 +290,39 @@ class Kernels:
 
 
 @cache
-def usable_instructions() -> str:
-    """Return the name of the fastest instruction set with which this machine computes; compiles kernels for AMX.
+def usable_instructions(wanted: Instructions) -> str:
+    """Return the name of the instruction set with which kernels compute; may compile and check them.
 
-    AMX is not used, and the log says why, where its kernels can't be compiled, the operating system refuses it, or its
-    products differ from those of AVX-512, or of bfloat16 from PyTorch's.
+    With "auto" it is the fastest that this machine has. AMX is not used, and the log says why, where its kernels can't
+    be compiled, the operating system refuses it, or its products are wrong.
 
     Raises:
-        NativeUnavailable: the processor has no supported instruction set.
+        NativeUnavailable: `wanted` is "auto", and the processor has no supported instruction set.
+        ModelError: the `wanted` instruction set can't be used on this machine.
     """
+    if wanted != "auto":
+        try:
+            check_processor(wanted)
+            _check_usable(wanted)
+        except NativeUnavailable as error:
+            raise ModelError(f"instructions {wanted}: {error}") from error
+        return wanted
     best = best_instructions()
     if INSTRUCTION_SETS[best].tiles:
         try:
-            kernels = Kernels(1, best)
-            check_products(kernels.linear, kernels.panel)
-        except (NativeUnavailable, NativeError) as error:
+            _check_usable(best)
+        except NativeUnavailable as error:
             log.warning("the kernels don't use AMX", reason=str(error))
             return "avx512bf16"
     return best
+
+
+def _check_usable(instructions: str) -> None:
+    """Raise `NativeUnavailable` if the kernels can't be compiled and loaded, or can't use AMX though made for it."""
+    _load(instructions)
+    if INSTRUCTION_SETS[instructions].tiles:
+        request_tiles()
+        check_in_child(instructions, built_library(instructions))
 
 
 @cache
@@ -318,4 +339,7 @@ def _load(instructions: str) -> ctypes.CDLL:
     library.headrace_panel.restype = _int64
     library.headrace_multiplies_bytes.restype = ctypes.c_bool
     library.headrace_multiplies_bfloat16.restype = ctypes.c_bool
+    library.headrace_has_tiles.restype = ctypes.c_bool
+    if INSTRUCTION_SETS[instructions].tiles and not library.headrace_has_tiles():
+        raise NativeUnavailable("the compiler built the kernels without AMX's tiles: it is too old")
     return library

@@ -109,7 +109,8 @@ class AnswerScoringEngine:
         memory = allocate_cache(settings, cache, wanted, self._bank, pool)
         self._max_tokens, self._blocks = memory.max_model_len, memory.blocks
         self._block_bytes = cache.bytes_per_block
-        self._attention: AttentionBackend = create_attention(settings.attention, memory.cache, device)
+        attention = create_attention(settings.attention, memory.cache, device, settings.instructions)
+        self._attention: AttentionBackend = attention
         self._model, self._head, self._sigmoid = model, head, sigmoid
         self._settings, self._device, self._dtype = settings, device, dtype
         most = settings.max_num_batched_tokens

@@ -18,6 +18,8 @@ from tests.inference_worker.engine.emulated_library import EmulatedLibrary, comp
 
 EMULATION = Path(__file__).parent / "native" / "amx_emulation.h"
 EMULATED = "amx-emulated"
+AMX = (EMULATED, "amx")
+"""AMX's instruction sets for the fixture `instructions`: emulated, and the processor's own where it has them."""
 
 
 def emulated_amx() -> InstructionSet:

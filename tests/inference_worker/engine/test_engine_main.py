@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import select
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import torch
 from inference_worker.engine import engine_main
 from inference_worker.engine.engine_main import SPIN_COUNT, EngineLoop, run_engines, serve, serve_engines
 from inference_worker.engine.engine_pipes import MAX_BUFFERED_EVENTS, EventWriter, ReportBuffer
+from inference_worker.engine.native.library import usable_instructions
 from inference_worker.engine_protocol import (
     Abort,
     Command,
@@ -29,7 +31,7 @@ from inference_worker.engine_protocol import (
     StepReport,
     TokenEvent,
 )
-from inference_worker.settings import EngineSettings
+from inference_worker.settings import EngineSettings, Instructions
 from tests.inference_worker.worker.test_engine_process import EchoEngine, request
 
 STEPS = 8_000
@@ -262,6 +264,20 @@ def test_a_pipeline_without_its_library_is_a_failed_start(tmp_path: Path, monkey
     report = msgspec.msgpack.decode(read.recv_bytes(), type=Report)
     assert isinstance(report, StartFailed)
     assert "docs/images.md" in report.reason
+
+
+def test_instructions_that_the_machine_lacks_are_a_failed_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_main, "end_with_parent", lambda _pid: None)
+    monkeypatch.setattr("signal.signal", lambda *_arguments: None)
+    monkeypatch.setattr("runtime.logging.configure", lambda *_arguments, **_options: None)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    usable_instructions.cache_clear()
+    commands, (read, write) = Pipe(duplex=False)[0], Pipe(duplex=False)
+    name: Instructions = "neon" if platform.machine() == "aarch64" else "avx2"
+    engine_main.run(EngineSettings(model="none", instructions=name), commands, write)
+    report = msgspec.msgpack.decode(read.recv_bytes(), type=Report)
+    assert isinstance(report, StartFailed)
+    assert report.reason.startswith(f"instructions {name}: this processor lacks ")
 
 
 class RecordingEngine(EchoEngine):

@@ -29,14 +29,16 @@ bool headrace_multiplies_bytes() { return kMultipliesBytes; }
 
 bool headrace_multiplies_bfloat16() { return kMultipliesBFloat16; }
 
+bool headrace_has_tiles() { return kHasTiles; }
+
 const char* headrace_create(int threads, Kernels** kernels) {
     return guarded([&] { *kernels = new Kernels(threads); });
 }
 
 void headrace_destroy(Kernels* kernels) { delete kernels; }
 
-const char* headrace_linear(Kernels* kernels, const Linear* weight, const float* x, int64_t rows, float* out) {
-    return guarded([&] { kernels->linear(*weight, x, rows, out); });
+const char* headrace_linear(Kernels* kernels, const Linear* weight, float* x, int64_t rows, bool prompt, float* out) {
+    return guarded([&] { kernels->linear(*weight, x, rows, prompt, out); });
 }
 
 const char* headrace_gather(Kernels* kernels, const Linear* weight, const int64_t* outputs, int64_t count, float* out) {

@@ -226,13 +226,13 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
     });
 }
 
-void Kernels::linear(const Linear& weight, const float* x, int64_t rows, float* out) {
+void Kernels::linear(const Linear& weight, float* x, int64_t rows, bool prompt, float* out) {
     if (rows == 0) return;
     space_.fit(rows * (row_code_bytes(weight.inputs) + bfloat16_row_bytes(weight.inputs)) + 2 * 64);
     char* codes = space_.take<char>(rows * row_code_bytes(weight.inputs));
     const Rows input{x, codes, space_.take<char>(rows * bfloat16_row_bytes(weight.inputs))};
     fit_scratch(scratch_bytes(weight.inputs));
-    const Spans spans{{0, rows, false}};
+    const Spans spans{{0, rows, prompt}};
     team_.run([&](int rank) {
         prepare(weight, input, spans);
         multiply(weight, input, spans, rank, {out, weight.outputs}, store_at);

@@ -181,7 +181,7 @@ class Server {
         Linear weight = copies.linear(read_from(at<Linear>(words[0])));
         const int64_t rows = words[2];
         call("headrace_linear", kernels_, &weight, copies.array(at<float>(words[1]), rows * weight.inputs), rows,
-             copies.array(at<float>(words[3]), rows * weight.outputs, true));
+             static_cast<bool>(words[3]), copies.array(at<float>(words[4]), rows * weight.outputs, true));
     }
 
     void gather(const int64_t* words) const {

@@ -1,53 +1,26 @@
-"""Tests of AMX, by emulated instructions: products are as the manual says, and without it the kernels use AVX-512."""
+"""Tests of AMX, by emulated instructions and the processor's own: products are as the manual says; its check."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import subprocess
-from collections.abc import Iterator
-from dataclasses import replace
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 from structlog.testing import capture_logs
 
-from inference_worker.engine.native import amx, library
-from inference_worker.engine.native.amx import FEW, check_products, request_tiles
-from inference_worker.engine.native.build import INSTRUCTION_SETS, SOURCES, built_library, find_compiler
-from inference_worker.engine.native.library import Kernels, usable_instructions
-from inference_worker.engine.native.packing import (
-    FLOATS,
-    GROUP,
-    INT4,
-    UNSIGNED8,
-    Int4Values,
-    Int8Values,
-    PackedWeight,
-    Values,
-    pack,
-)
+from inference_worker.engine.native import amx
+from inference_worker.engine.native.amx import check_in_child, request_tiles
+from inference_worker.engine.native.amx_check import FEW
+from inference_worker.engine.native.build import INSTRUCTION_SETS, SOURCES, find_compiler
+from inference_worker.engine.native.library import Kernels
+from inference_worker.engine.native.packing import GROUP, Int4Values, Int8Values, Values, pack
 from inference_worker.errors import NativeUnavailable
 from inference_worker.settings import ActivationBits
-from tests.inference_worker.engine.conftest import EMULATED, emulated_amx
-
-FORMATS: dict[type[Values], int] = {Int4Values: INT4, Int8Values: UNSIGNED8}
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
-    """A machine whose processor has AMX, permitted; the library has `headrace_emulate_defect`."""
-    if missing := INSTRUCTION_SETS["avx512bf16"].missing():
-        pytest.skip(f"this processor lacks {', '.join(missing)}")
-    monkeypatch.setitem(INSTRUCTION_SETS, EMULATED, replace(emulated_amx(), tiles=True))
-    monkeypatch.setattr(library, "best_instructions", lambda: EMULATED)
-    monkeypatch.setattr(library, "request_tiles", lambda: None)
-    usable_instructions.cache_clear()
-    emulation = ctypes.CDLL(str(built_library(EMULATED)))
-    yield emulation
-    emulation.headrace_emulate_defect(False)
-    usable_instructions.cache_clear()
+from tests.inference_worker.engine.conftest import AMX, EMULATED
 
 
 def values_of(kind: type[Values], outputs: int, inputs: int) -> Values:
@@ -59,56 +32,19 @@ def values_of(kind: type[Values], outputs: int, inputs: int) -> Values:
     return Int4Values(codes, scales, -8 * minimums)
 
 
-@pytest.mark.usefixtures("machine")
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("instructions", AMX, indirect=True)
+@pytest.mark.parametrize("kind", [Int4Values, Int8Values])
 @pytest.mark.parametrize("bits", ["auto", 16, 8])
 @pytest.mark.parametrize(("outputs", "inputs"), [(16, 32), (37, 96), (160, 224)])
 def test_products_are_bit_for_bit_those_of_avx512(
-    kind: type[Values], bits: ActivationBits, outputs: int, inputs: int
+    instructions: str, kind: type[Values], bits: ActivationBits, outputs: int, inputs: int
 ) -> None:
-    tiles, vectors = Kernels(2, EMULATED), Kernels(2, "avx512")
+    tiles, vectors = Kernels(2, instructions), Kernels(2, "avx512")
     weight = pack(values_of(kind, outputs, inputs), torch.randn(outputs), panel=tiles.panel, activation_bits=bits)
     for rows in (1, FEW, FEW + 1, FEW + 2, 55, 300):
         x = torch.randn(rows, inputs) * torch.logspace(-3, 3, inputs)[torch.randperm(inputs)]
         x[rows // 2] = 0
         assert torch.equal(tiles.linear(weight, x), vectors.linear(weight, x))
-
-
-def test_products_are_checked_at_the_start(machine: ctypes.CDLL) -> None:
-    with capture_logs() as logs:
-        assert usable_instructions() == EMULATED
-    assert logs == []
-    usable_instructions.cache_clear()
-    machine.headrace_emulate_defect(True)
-    with capture_logs() as logs:
-        assert usable_instructions() == "avx512bf16"
-    assert [(line["event"], line["reason"]) for line in logs] == [
-        ("the kernels don't use AMX", "AMX computes other products of Int4Values than AVX-512")
-    ]
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("bits", ["auto", 16, 8])
-def test_the_check_covers_each_kind_of_products(machine: ctypes.CDLL, kind: type[Values], bits: ActivationBits) -> None:
-    kernels = Kernels(1, EMULATED)
-
-    def linear(weight: PackedWeight, x: torch.Tensor) -> torch.Tensor:
-        machine.headrace_emulate_defect((weight.format, weight.activation_bits) == (FORMATS[kind], bits))
-        return kernels.linear(weight, x)
-
-    with pytest.raises(NativeUnavailable, match=kind.__name__):
-        check_products(linear, kernels.panel)
-
-
-def test_the_check_covers_bfloat16(machine: ctypes.CDLL) -> None:
-    kernels = Kernels(1, EMULATED)
-
-    def linear(weight: PackedWeight, x: torch.Tensor) -> torch.Tensor:
-        machine.headrace_emulate_defect(weight.format == FLOATS[torch.bfloat16])
-        return kernels.linear(weight, x)
-
-    with pytest.raises(NativeUnavailable, match="products of bfloat16 than PyTorch"):
-        check_products(linear, kernels.panel)
 
 
 def tile_product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -123,9 +59,9 @@ def tile_product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return total
 
 
-@pytest.mark.usefixtures("machine")
-def test_products_of_bfloat16_are_those_of_tiles_for_any_number_of_rows() -> None:
-    kernels = Kernels(2, EMULATED)
+@pytest.mark.parametrize("instructions", AMX, indirect=True)
+def test_products_of_bfloat16_are_those_of_tiles_for_any_number_of_rows(instructions: str) -> None:
+    kernels = Kernels(2, instructions)
     weight, x = torch.randn(48, 3 * GROUP).bfloat16(), torch.randn(2 * 32 + 18, 3 * GROUP)
     expected = tile_product(x.bfloat16().float(), weight.float())
     packed = pack(weight, panel=kernels.panel, paired=kernels.multiplies_bfloat16)
@@ -146,7 +82,7 @@ def test_tiles_are_configured_when_the_number_of_rows_changes_and_released_at_th
     assert machine.headrace_emulated_users() == 0
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", [Int4Values, Int8Values])
 def test_no_thread_keeps_its_tiles_configured(machine: ctypes.CDLL, kind: type[Values]) -> None:
     kernels = Kernels(3, EMULATED)
     weight = pack(values_of(kind, 400, 96), panel=kernels.panel, activation_bits="auto")
@@ -155,20 +91,16 @@ def test_no_thread_keeps_its_tiles_configured(machine: ctypes.CDLL, kind: type[V
     assert machine.headrace_emulated_users() == 0
 
 
-@pytest.mark.usefixtures("machine")
-def test_without_permission_the_kernels_use_avx512_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "request_tiles", request_tiles)
-    monkeypatch.setattr(amx, "_XTILEDATA", 63)  # no feature of any processor
-    with capture_logs() as logs:
-        assert usable_instructions() == "avx512bf16"
-        assert Kernels(1).instructions == "avx512bf16"
-    assert len(logs) == 1
-    assert logs[0]["log_level"] == "warning"
-    assert logs[0]["reason"].startswith("no permission to use AMX: ")
-
-
-@pytest.mark.parametrize("refusal", [errno.EPERM, errno.EINVAL, errno.EOPNOTSUPP])
-def test_permission_is_requested_for_tile_data(monkeypatch: pytest.MonkeyPatch, refusal: int) -> None:
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [
+        (errno.EPERM, "Operation not permitted"),
+        (errno.EINVAL, "Linux is older than 5.16, or a sandbox hides AMX"),
+        (errno.ENOSPC, "the alternate signal stack of a thread is too small"),
+        (errno.EOPNOTSUPP, "Operation not supported"),
+    ],
+)
+def test_permission_is_requested_for_tile_data(monkeypatch: pytest.MonkeyPatch, refusal: int, reason: str) -> None:
     calls: list[tuple[int, ...]] = []
 
     class System:
@@ -180,8 +112,64 @@ def test_permission_is_requested_for_tile_data(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: System())
     request_tiles()
     assert calls == [(158, 0x1023, 18)]
-    with pytest.raises(NativeUnavailable, match="no permission to use AMX"):
+    with pytest.raises(NativeUnavailable, match=f"no permission to use AMX: {reason}"):
         request_tiles()
+
+
+@pytest.fixture
+def boot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The file with the id of the machine's boot; results of checks are noted beside it."""
+    path = tmp_path / "boot_id"
+    path.write_text("first")
+    monkeypatch.setattr(amx, "BOOT_ID", path)
+    monkeypatch.setattr(amx, "cache_folder", lambda: tmp_path / "cache")
+    return path
+
+
+def set_check(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Set a stand-in for the check of products."""
+    monkeypatch.setattr(amx, "CHECK", (sys.executable, "-c", f"import os, signal, sys, time; {script}"))
+
+
+def test_a_library_is_checked_once_per_boot(monkeypatch: pytest.MonkeyPatch, boot: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    set_check(monkeypatch, f"print(sys.argv[1], file=open({str(runs)!r}, 'a'))")
+    for name in ("first", "first", "second"):
+        boot.write_text(name)
+        check_in_child("amx", Path("kernels-amx.so"))
+    assert runs.read_text() == "amx\namx\n"
+    check_in_child("amx", Path("kernels-amx-of-other-sources.so"))
+    assert len(runs.read_text().split()) == 3
+
+
+@pytest.mark.usefixtures("boot")
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("os.kill(os.getpid(), signal.SIGILL)", "ended by signal 4, Illegal instruction"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "ended by signal 11, Segmentation fault"),
+        ("sys.exit('wrong products')", "^wrong products$"),
+        ("raise OSError('no disk')", "^OSError: no disk$"),
+        ("os._exit(3)", "without a message"),
+        ("time.sleep(60)", "can't check AMX: .* timed out"),
+    ],
+)
+def test_a_failed_check_says_why_and_is_repeated(monkeypatch: pytest.MonkeyPatch, script: str, reason: str) -> None:
+    if "sleep" in script:
+        monkeypatch.setattr(amx, "_TIMEOUT", 0.2)
+    set_check(monkeypatch, script)
+    for _ in range(2):
+        with pytest.raises(NativeUnavailable, match=reason):
+            check_in_child("amx", Path("kernels-amx.so"))
+
+
+@pytest.mark.usefixtures("boot")
+def test_a_result_that_can_not_be_noted_is_logged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cache").touch()  # no folder
+    set_check(monkeypatch, "pass")
+    with capture_logs() as logs:
+        check_in_child("amx", Path("kernels-amx.so"))
+    assert [line["event"] for line in logs] == ["AMX is checked again at the next start"]
 
 
 def test_the_processors_own_instructions_compile(tmp_path: Path) -> None:

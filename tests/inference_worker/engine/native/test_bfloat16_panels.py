@@ -1,4 +1,4 @@
-"""Tests of panels of bfloat16, which prompts use with int4 and int8 weights on (emulated) AMX.
+"""Tests of panels of bfloat16, which prompts use with int4 and int8 weights on AMX.
 
 Results are near the dense model's, and a row's do not depend on the rows beside it.
 """
@@ -20,7 +20,7 @@ from inference_worker.model_files.model_source import resolve
 from tests.fakes.int4_weights import matrices, rounded
 from tests.fakes.packed_steps import first_step, packed_logits
 from tests.fakes.tiny_models import save_tiny
-from tests.inference_worker.engine.conftest import EMULATED
+from tests.inference_worker.engine.conftest import AMX
 
 SIZES = {"hidden_size": 96, "intermediate_size": 160, "head_dim": 16, "hidden_act": "silu"}
 LENGTHS = (40, 1, 33, 130, 18)
@@ -41,7 +41,7 @@ def tiny(folder: Path, int8: bool) -> tuple[Decoder, dict[str, Values]]:
 
 
 @pytest.mark.parametrize("int8", [False, True])
-@pytest.mark.parametrize("instructions", [EMULATED], indirect=True)
+@pytest.mark.parametrize("instructions", AMX, indirect=True)
 def test_prompts_are_nearer_to_the_dense_model_than_generated_tokens_which_are_as_without_amx(
     instructions: str, int8: bool, tmp_path: Path
 ) -> None:
@@ -59,7 +59,7 @@ def test_prompts_are_nearer_to_the_dense_model_than_generated_tokens_which_are_a
 
 
 @pytest.mark.parametrize("int8", [False, True])
-@pytest.mark.parametrize("instructions", [EMULATED], indirect=True)
+@pytest.mark.parametrize("instructions", AMX, indirect=True)
 def test_a_row_does_not_depend_on_the_rows_beside_it(instructions: str, int8: bool, tmp_path: Path) -> None:
     """Also not in the last layer, in which the rows that are read of several prompts share a block."""
     model, weights = tiny(tmp_path, int8)

@@ -18,7 +18,7 @@ from inference_worker.model_files.model_source import resolve
 from tests.fakes.int4_weights import matrices, rounded
 from tests.fakes.packed_steps import packed_logits
 from tests.fakes.tiny_models import save_tiny
-from tests.inference_worker.engine.conftest import EMULATED
+from tests.inference_worker.engine.conftest import AMX
 
 VOCABULARY = 97
 SIZES = {"hidden_size": 96, "intermediate_size": 160, "head_dim": 16, "hidden_act": "silu"}
@@ -81,7 +81,7 @@ def test_a_row_depends_on_whether_it_is_of_a_prompt_but_not_on_the_rows_beside_i
     assert torch.equal(generated[:1], alone[0][:1]) != Kernels(1, instructions).multiplies_bytes
 
 
-@pytest.mark.parametrize("instructions", [EMULATED], indirect=True)
+@pytest.mark.parametrize("instructions", AMX, indirect=True)
 def test_amx_and_avx512_compute_the_same(instructions: str, tmp_path: Path) -> None:
     model = tiny(tmp_path)
     tiles, vectors = (int4(model, Kernels(2, each)) for each in (instructions, "avx512"))
