@@ -213,8 +213,6 @@ class Kernels:
 
         `prompt`: compute the rows as those of prompts, for which kernels may use other panels (ADR 0044, 0093).
         """
-        if prompt:
-            x = x.clone()  # rounded in place
         out = x.new_empty(x.shape[0], weight.padded_outputs)
         struct = byref(LinearStruct.of(weight))
         self._call("linear", self._handle, struct, x.data_ptr(), x.shape[0], prompt, out.data_ptr())

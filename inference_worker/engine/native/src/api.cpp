@@ -37,7 +37,8 @@ const char* headrace_create(int threads, Kernels** kernels) {
 
 void headrace_destroy(Kernels* kernels) { delete kernels; }
 
-const char* headrace_linear(Kernels* kernels, const Linear* weight, float* x, int64_t rows, bool prompt, float* out) {
+const char* headrace_linear(Kernels* kernels, const Linear* weight, const float* x, int64_t rows, bool prompt,
+                            float* out) {
     return guarded([&] { kernels->linear(*weight, x, rows, prompt, out); });
 }
 

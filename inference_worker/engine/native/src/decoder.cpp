@@ -226,7 +226,7 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
     });
 }
 
-void Kernels::linear(const Linear& weight, float* x, int64_t rows, bool prompt, float* out) {
+void Kernels::linear(const Linear& weight, const float* x, int64_t rows, bool prompt, float* out) {
     if (rows == 0) return;
     space_.fit(rows * (row_code_bytes(weight.inputs) + bfloat16_row_bytes(weight.inputs)) + 2 * 64);
     char* codes = space_.take<char>(rows * row_code_bytes(weight.inputs));

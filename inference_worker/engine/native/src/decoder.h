@@ -95,8 +95,8 @@ class Kernels {
   public:
     explicit Kernels(int threads) : team_(threads), scratch_(threads) {}
 
-    // Computes `out = x weight^T + bias`: x is [rows, inputs], out [rows, outputs]. `x` of a prompt may be overwritten.
-    void linear(const Linear& weight, float* x, int64_t rows, bool prompt, float* out);
+    // Computes `out = x weight^T + bias`: x is [rows, inputs], out [rows, outputs].
+    void linear(const Linear& weight, const float* x, int64_t rows, bool prompt, float* out);
 
     // Gathers rows of a weight, as in an embedding: `out` is [count, inputs].
     void gather(const Linear& weight, const int64_t* outputs, int64_t count, float* out);
