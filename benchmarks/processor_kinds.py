@@ -33,8 +33,17 @@ def ratios(results: Iterable[Result]) -> list[Row]:
     """Return a row for each of our settings, measure and number of clients, with a column for each kind of processor.
 
     `results`: the results of servers in a closed loop. A kind without a result is `NOT_RUN`.
+
+    Raises:
+        ValueError: two results are of one kind.
     """
-    by_kind = {kind: result.rows for result in results if (kind := kind_of(result)) is not None}
+    by_kind: dict[str, Sequence[Row]] = {}
+    for result in results:
+        kind = kind_of(result)
+        if kind in by_kind:
+            raise ValueError(f"{result.name} is a second result of {kind}")
+        if kind is not None:
+            by_kind[kind] = result.rows
     loads = sorted({cast(float, row["clients"]) for rows in by_kind.values() for row in rows})
     return [
         {

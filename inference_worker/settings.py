@@ -232,7 +232,8 @@ class WorkerSettings(BaseSettings):
     instructions: Instructions = Field(
         default="auto",
         description="Instruction set of the compiled CPU kernels: amx, avx512bf16, avx512 or avx2 on x86-64, i8mm or"
-        " neon on ARM, or auto: the fastest that works; a worker does not start with one that its machine can't use",
+        " neon on ARM, or auto: the fastest that works; on a CPU a worker does not start with one that its machine"
+        " can't use, on CUDA it has no effect",
     )
     image_sizes: ImageSizes = Field(
         default=(),

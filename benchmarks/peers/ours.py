@@ -22,7 +22,7 @@ class Headrace(Peer):
 
     def __init__(self, workspace: PeerWorkspace, name: str, arguments: Sequence[str]) -> None:
         super().__init__(workspace)
-        self._arguments = [*SETTINGS[name], *arguments]
+        self._arguments = [*arguments, *SETTINGS[name]]  # the row's own decide
         self.name = name
         self.setting = " ".join(self._arguments)
 

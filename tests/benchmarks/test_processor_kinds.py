@@ -61,3 +61,8 @@ def test_kinds_without_a_result_are_not_run_and_servers_without_one_have_no_figu
 def test_without_peers_there_is_no_figure() -> None:
     rows = ratios([closed(["avx2"], {"headrace": Figures(3, 1), "engine alone": Figures(4, 1)})])
     assert {row["AVX2"] for row in rows} == {None}
+
+
+def test_two_results_of_one_kind_are_refused() -> None:
+    with pytest.raises(ValueError, match="a second result of AVX2"):
+        ratios([closed(["avx2"], {}), closed(["avx2", "fma"], {})])

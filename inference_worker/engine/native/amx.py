@@ -20,9 +20,12 @@ from inference_worker.errors import NativeUnavailable
 log = structlog.get_logger(__name__)
 
 CHECK = (sys.executable, "-m", "inference_worker.engine.native.amx_check")
-"""Command of the process that checks products; the name of an instruction set follows."""
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-"""Linux's file with an id of this machine's boot."""
+"""Command of the process that checks products; this process's id, an instruction set and a thread count follow."""
+BOOT_ID, PROCESSORS = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/cpuinfo")
+"""Linux's files with an id of this machine's boot, and with a paragraph about each processor."""
+_PROCESSOR_FIELDS = ("model name", "stepping", "microcode", "flags")
+_ROOT = Path(__file__).resolve().parents[3]
+"""Folder of the package, where the check starts: Python imports from the working directory first."""
 _TIMEOUT = 120.0
 """Seconds of the check, which loads PyTorch and takes less than one itself."""
 _ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XTILEDATA = 158, 0x1023, 18
@@ -45,21 +48,23 @@ def request_tiles() -> None:
         raise NativeUnavailable(f"no permission to use AMX: {_REFUSALS.get(number, os.strerror(number))}")
 
 
-def check_in_child(instructions: str, library: Path) -> None:
+def check_in_child(instructions: str, library: Path, threads: int) -> None:
     """Check the products of an instruction set with AMX in a process of its own, as broken hypervisors crash it.
 
-    A file in the cache folder notes the success, so that each library is checked once per boot of the machine.
+    A file in the cache folder notes the success, so that each library is checked once per processor and boot.
 
     Raises:
         NativeUnavailable: products are wrong, or the process crashed or could not be run.
     """
     stamp = cache_folder() / f"{library.stem}.checked"
     with suppress(OSError):  # not checked yet
-        if stamp.read_bytes() == BOOT_ID.read_bytes():
+        if stamp.read_text() == _machine():
             return
     try:
-        command = [*CHECK, instructions]
-        run = subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT)
+        command = [*CHECK, str(os.getpid()), instructions, str(threads)]
+        run = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_TIMEOUT, cwd=_ROOT
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NativeUnavailable(f"can't check AMX: {error}") from error
     if run.returncode < 0:
@@ -71,6 +76,12 @@ def check_in_child(instructions: str, library: Path) -> None:
         raise NativeUnavailable(lines[-1] if lines else "the check of AMX failed without a message")
     try:
         stamp.parent.mkdir(parents=True, exist_ok=True)
-        stamp.write_bytes(BOOT_ID.read_bytes())
+        stamp.write_text(_machine())
     except OSError as error:
         log.info("AMX is checked again at the next start", reason=str(error))
+
+
+def _machine() -> str:
+    """Return what tells this boot and kind of processor from others, as a virtual machine may move to another host."""
+    lines = PROCESSORS.read_text().split("\n\n", 1)[0].splitlines()
+    return "\n".join([BOOT_ID.read_text(), *(line for line in lines if line.startswith(_PROCESSOR_FIELDS))])

@@ -1,11 +1,10 @@
-"""Checks products by AMX: `python -m inference_worker.engine.native.amx_check INSTRUCTIONS`, started by `amx.py`.
+"""Checks products by AMX: `python -m inference_worker.engine.native.amx_check PARENT INSTRUCTIONS THREADS`.
 
-A process of its own, because it crashes where a processor or hypervisor is broken.
+`amx.py` starts it: a process of its own, because it crashes where a processor or hypervisor is broken.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from itertools import product
@@ -17,6 +16,7 @@ from inference_worker.engine.native.library import Kernels
 from inference_worker.engine.native.packing import GROUP, Int4Values, Int8Values, pack
 from inference_worker.errors import NativeError, NativeUnavailable
 from inference_worker.settings import ActivationBits
+from runtime.parent_death import end_with_parent
 
 FEW = 15
 """Rows that fill no tile of AMX, `kTileRows - 1` in `src/amx.h`."""
@@ -74,9 +74,12 @@ def _largest_error(x: Tensor, weight: Tensor, bits: ActivationBits) -> Tensor:
     return (largest_rows @ sums_of_weights.T + sums @ largest_weights.T) / 127
 
 
-def main(instructions: str) -> None:
-    """Check the kernels of an instruction set, with a thread for each core; exit with the reason if products differ."""
-    threads = len(os.sched_getaffinity(0))
+def main(parent: int, instructions: str, threads: int) -> None:
+    """Check the kernels of an instruction set with `threads`; exit with the reason if products differ.
+
+    `parent`: id of the process that waits for the answer, with which this one ends.
+    """
+    end_with_parent(parent)
     try:
         kernels = Kernels(threads, instructions)
         check_products(kernels.linear, kernels.panel, threads)
@@ -85,4 +88,4 @@ def main(instructions: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

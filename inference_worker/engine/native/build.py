@@ -82,17 +82,17 @@ def own_instruction_sets() -> list[InstructionSet]:
     return [kind for kind in INSTRUCTION_SETS.values() if kind.machine == platform.machine()]
 
 
-def best_instructions() -> str:
+def best_instructions(*, tiles: bool = True) -> str:
     """Return the name of the fastest instruction set (for which kernels can be compiled) that this processor has.
 
-    `library.usable_instructions` also tries it.
+    `tiles`: whether it may have AMX's tiles. `library.usable_instructions` also tries it.
 
     Raises:
         NativeUnavailable: the processor has none of them.
     """
     kinds = own_instruction_sets()
     for kind in kinds:
-        if not kind.missing():
+        if not kind.missing() and (tiles or not kind.tiles):
             return kind.name
     if not kinds:
         raise NativeUnavailable(f"there are no kernels for {platform.machine()}")
@@ -107,7 +107,7 @@ def check_processor(instructions: str) -> None:
     """
     kind = INSTRUCTION_SETS[instructions]
     if kind.machine != platform.machine():
-        raise NativeUnavailable(f"it is for {kind.machine}, and this processor is {platform.machine()}")
+        raise NativeUnavailable(f"these kernels are for {kind.machine}, and this machine is {platform.machine()}")
     if missing := kind.missing():
         raise NativeUnavailable(f"this processor lacks {', '.join(missing)}")
 

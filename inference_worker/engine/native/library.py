@@ -311,7 +311,7 @@ def usable_instructions(wanted: Instructions) -> str:
             _check_usable(best)
         except NativeUnavailable as error:
             log.warning("the kernels don't use AMX", reason=str(error))
-            return "avx512bf16"
+            return best_instructions(tiles=False)
     return best
 
 
@@ -320,7 +320,7 @@ def _check_usable(instructions: str) -> None:
     _load(instructions)
     if INSTRUCTION_SETS[instructions].tiles:
         request_tiles()
-        check_in_child(instructions, built_library(instructions))
+        check_in_child(instructions, built_library(instructions), torch.get_num_threads())
 
 
 @cache

@@ -23,7 +23,7 @@ from tests.inference_worker.engine.conftest import EMULATED, emulated_amx
 
 INSTRUCTION_SETS[EMULATED] = emulated_amx()
 ctypes.CDLL(str(built_library(EMULATED))).headrace_emulate_defect({defect})
-amx_check.main(sys.argv[1])
+amx_check.main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
 """
 
 
@@ -38,7 +38,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ctypes.
     if missing := INSTRUCTION_SETS["avx512bf16"].missing():
         pytest.skip(f"this processor lacks {', '.join(missing)}")
     monkeypatch.setitem(INSTRUCTION_SETS, EMULATED, replace(emulated_amx(), tiles=True))
-    monkeypatch.setattr(library, "best_instructions", lambda: EMULATED)
+    monkeypatch.setattr(library, "best_instructions", lambda *, tiles=True: EMULATED if tiles else "avx512bf16")
     monkeypatch.setattr(library, "request_tiles", lambda: None)
     monkeypatch.setattr(amx, "CHECK", emulated_check())
     monkeypatch.setattr(amx, "cache_folder", lambda: tmp_path)

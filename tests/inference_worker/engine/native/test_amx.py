@@ -6,6 +6,7 @@ import ctypes
 import errno
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -131,15 +132,19 @@ def set_check(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setattr(amx, "CHECK", (sys.executable, "-c", f"import os, signal, sys, time; {script}"))
 
 
-def test_a_library_is_checked_once_per_boot(monkeypatch: pytest.MonkeyPatch, boot: Path, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    set_check(monkeypatch, f"print(sys.argv[1], file=open({str(runs)!r}, 'a'))")
-    for name in ("first", "first", "second"):
+def test_a_library_is_checked_once_per_boot_and_processor(
+    monkeypatch: pytest.MonkeyPatch, boot: Path, tmp_path: Path
+) -> None:
+    runs, processors = tmp_path / "runs", tmp_path / "cpuinfo"
+    monkeypatch.setattr(amx, "PROCESSORS", processors)
+    set_check(monkeypatch, f"print(*sys.argv[2:], file=open({str(runs)!r}, 'a'))")
+    for name, microcode in (("first", 1), ("first", 1), ("second", 1), ("second", 2)):
         boot.write_text(name)
-        check_in_child("amx", Path("kernels-amx.so"))
-    assert runs.read_text() == "amx\namx\n"
-    check_in_child("amx", Path("kernels-amx-of-other-sources.so"))
-    assert len(runs.read_text().split()) == 3
+        processors.write_text(f"processor: 0\nmicrocode: {microcode}\ncpu MHz: {time.monotonic()}\n\nprocessor: 1\n")
+        check_in_child("amx", Path("kernels-amx.so"), threads=2)
+    assert runs.read_text() == "amx 2\n" * 3
+    check_in_child("amx", Path("kernels-amx-of-other-sources.so"), threads=2)
+    assert len(runs.read_text().splitlines()) == 4
 
 
 @pytest.mark.usefixtures("boot")
@@ -160,7 +165,7 @@ def test_a_failed_check_says_why_and_is_repeated(monkeypatch: pytest.MonkeyPatch
     set_check(monkeypatch, script)
     for _ in range(2):
         with pytest.raises(NativeUnavailable, match=reason):
-            check_in_child("amx", Path("kernels-amx.so"))
+            check_in_child("amx", Path("kernels-amx.so"), threads=2)
 
 
 @pytest.mark.usefixtures("boot")
@@ -168,7 +173,7 @@ def test_a_result_that_can_not_be_noted_is_logged(monkeypatch: pytest.MonkeyPatc
     (tmp_path / "cache").touch()  # no folder
     set_check(monkeypatch, "pass")
     with capture_logs() as logs:
-        check_in_child("amx", Path("kernels-amx.so"))
+        check_in_child("amx", Path("kernels-amx.so"), threads=2)
     assert [line["event"] for line in logs] == ["AMX is checked again at the next start"]
 
 

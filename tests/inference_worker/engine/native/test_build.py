@@ -139,6 +139,12 @@ def test_the_fastest_available_instruction_set_is_used(
     assert build.best_instructions() == best
 
 
+def test_the_fastest_instruction_set_without_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: AMX)
+    assert build.best_instructions(tiles=False) == "avx512bf16"
+
+
 @pytest.mark.parametrize(
     ("machine", "has", "reason"),
     [

@@ -77,7 +77,7 @@ def test_amx_of_the_setting_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -
 def test_instructions_of_the_setting_that_the_processor_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[Instructions] = ["neon", "avx2"]
     foreign = names[platform.machine() == "aarch64"]
-    with pytest.raises(ModelError, match=f"^instructions {foreign}: it is for .*, and this processor is "):
+    with pytest.raises(ModelError, match=f"^instructions {foreign}: these kernels are for .*, and this machine is "):
         usable_instructions(foreign)
     own = own_instruction_sets()[-1]
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
