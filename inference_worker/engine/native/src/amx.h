@@ -16,15 +16,15 @@ constexpr int kTileRows = 16;  // rows of a tile register
 #if defined(__AMX_INT8__)
 constexpr bool kHasTiles = true;
 
-// The calling thread's use of its tiles: 0 to 3 for sums, 4 and 5 for rows, 6 and 7 for weights. The destructor
-// releases them, so that none is configured when other code runs on the thread.
-class TileUse {
+// The configuration of the calling thread's tiles: 0 to 3 for sums, 4 and 5 for rows, 6 and 7 for weights. They are
+// released when a product ends; threads that wait for others to end it keep them.
+class TileConfiguration {
   public:
-    TileUse() = default;
-    ~TileUse() {
+    TileConfiguration() = default;
+    ~TileConfiguration() {
         if (rows_) _tile_release();
     }
-    TileUse(const TileUse&) = delete;
+    TileConfiguration(const TileConfiguration&) = delete;
 
     // Configures the tiles for products of `rows` rows, 32 at most, over `bytes` bytes of inputs, 64 at most: 16 rows
     // in tiles 0, 1 and 4, and the others in 2, 3 and 5. Loading a configuration takes as long as a dozen products.
@@ -32,22 +32,22 @@ class TileUse {
         if (rows == rows_ && bytes == bytes_) return;
         rows_ = rows;
         bytes_ = bytes;
-        Configuration use;
+        Layout layout;
         const int64_t upper = std::min<int64_t>(rows, kTileRows);
-        for (int sums : {0, 1}) use.set(sums, upper, sizeof(Ints));
-        use.set(4, upper, bytes);
+        for (int sums : {0, 1}) layout.set(sums, upper, sizeof(Ints));
+        layout.set(4, upper, bytes);
         if (const int64_t lower = rows - upper) {
-            for (int sums : {2, 3}) use.set(sums, lower, sizeof(Ints));
-            use.set(5, lower, bytes);
+            for (int sums : {2, 3}) layout.set(sums, lower, sizeof(Ints));
+            layout.set(5, lower, bytes);
         }
-        for (int weights : {6, 7}) use.set(weights, bytes / 4, sizeof(Ints));
+        for (int weights : {6, 7}) layout.set(weights, bytes / 4, sizeof(Ints));
         std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler knows only of some bytes that are read
-        _tile_loadconfig(&use);
+        _tile_loadconfig(&layout);
         std::atomic_signal_fence(std::memory_order_seq_cst);
     }
 
   private:
-    struct alignas(64) Configuration {
+    struct alignas(64) Layout {
         uint8_t palette = 1, first_row = 0, reserved[14] = {};
         uint16_t row_bytes[16] = {};
         uint8_t rows[16] = {};
@@ -142,7 +142,7 @@ void multiply_tiles(const char* rows, int64_t stride, int64_t groups, const char
 #else
 constexpr bool kHasTiles = false;
 
-struct TileUse {
+struct TileConfiguration {
     void configure(int64_t, int64_t) {}
 };
 #endif

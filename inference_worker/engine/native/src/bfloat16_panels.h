@@ -21,10 +21,12 @@ class BFloat16Panel {
 
     static int64_t row_bytes(int64_t inputs) { return Format::row_bytes(inputs); }
 
-    static void prepare(const Rows& rows, int64_t row, int64_t inputs) { Format::prepare(rounded(rows), row, inputs); }
+    static void prepare(const Rows& rows, int64_t row, int64_t inputs) {
+        Format::prepare(prompt_rows(rows), row, inputs);
+    }
 
     BFloat16Panel(const Packed& from, const Rows& rows, int64_t inputs, void* scratch)
-        : rows_(rounded(rows)), inputs_(inputs), weights_{static_cast<const char*>(scratch), 0} {
+        : rows_(prompt_rows(rows)), inputs_(inputs), weights_{static_cast<const char*>(scratch), 0} {
         const Codes* group = static_cast<const Codes*>(from.panel);
         int32_t* to = static_cast<int32_t*>(scratch);
         for (int64_t i = 0; i < inputs; i += kGroup, ++group) {
@@ -52,7 +54,7 @@ class BFloat16Panel {
 
   private:
     // Rows of prompts as the format reads them, apart from the codes of the other rows of a step.
-    static Rows rounded(const Rows& rows) { return {rows.values, rows.bfloat16, nullptr}; }
+    static Rows prompt_rows(const Rows& rows) { return {rows.values, rows.bfloat16, nullptr}; }
 
     Rows rows_;
     int64_t inputs_;

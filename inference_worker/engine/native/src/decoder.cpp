@@ -146,14 +146,14 @@ Kernels::Buffers Kernels::buffers(Workspace& space, const Model& model, int64_t 
     const int64_t widest = std::max({model.hidden, model.inner, queries});
     const int64_t floats = model.hidden + qkv + queries + model.inner;
     space.fit(rows * (floats * sizeof(float) + row_code_bytes(widest) + bfloat16_row_bytes(widest)) + 6 * 64);
-    Buffers use{};
-    use.normed = space.take<float>(rows * model.hidden);
-    use.qkv = space.take<float>(rows * qkv);
-    use.mixed = space.take<float>(rows * queries);
-    use.inner = space.take<float>(rows * model.inner);
-    use.codes = space.take<char>(rows * row_code_bytes(widest));
-    use.bfloat16 = space.take<char>(rows * bfloat16_row_bytes(widest));
-    return use;
+    Buffers taken{};
+    taken.normed = space.take<float>(rows * model.hidden);
+    taken.qkv = space.take<float>(rows * qkv);
+    taken.mixed = space.take<float>(rows * queries);
+    taken.inner = space.take<float>(rows * model.inner);
+    taken.codes = space.take<char>(rows * row_code_bytes(widest));
+    taken.bfloat16 = space.take<char>(rows * bfloat16_row_bytes(widest));
+    return taken;
 }
 
 void Kernels::fit_scratch(int64_t bytes) {
@@ -194,15 +194,15 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
                        const Destination& destination, const Put& put) {
     with_format(static_cast<Format>(weight.format), weight.bits, [&](auto format) {
         using F = decltype(format);
-        using OfPrompts = PromptPanel<F>;
+        using Panels = PromptPanel<F>;
         const Span all{spans.front().first, spans.back().last, false};
-        const Blocks blocks(kHasPromptPanels<F> ? spans : std::span(&all, 1), block_size<OfPrompts>(weight.inputs),
+        const Blocks blocks(kHasPromptPanels<F> ? spans : std::span(&all, 1), block_size<Panels>(weight.inputs),
                             block_size<F>(weight.inputs));
         const int64_t panels = weight.outputs / kPanel, groups = pieces(panels, kChunkPanels);
         void* scratch = scratch_[rank].start();
         const int64_t panel_bytes = F::panel_bytes(weight.inputs);
         const int64_t ahead = team_.size() * kChunkPanels * panel_bytes;  // to this thread's next chunk, probably
-        TileUse use;
+        TileConfiguration configuration;
         team_.share(groups * blocks.count(), [&](int64_t chunk) {
             const int64_t block = chunk / groups;
             const int64_t start = chunk % groups * kChunkPanels;
@@ -211,15 +211,15 @@ void Kernels::multiply(const Linear& weight, const Rows& x, const Spans& spans, 
                 const PanelOutputs emit(weight, destination, panel * kPanel, put);
                 if constexpr (kHasPromptPanels<F>) {
                     if (blocks.of_prompts(block)) {
-                        OfPrompts tiles(packed, x, weight.inputs, scratch);
+                        Panels tiles(packed, x, weight.inputs, scratch);
                         blocks.each(block, [&](int64_t first, int64_t last) {
-                            multiply_block<OfPrompts::kTile>(use, tiles, first, last, emit);
+                            multiply_block<Panels::kTile>(configuration, tiles, first, last, emit);
                         });
                         continue;
                     }
                 }
                 blocks.each(block, [&](int64_t first, int64_t last) {
-                    multiply_panel<F>(use, x, first, last, weight.inputs, packed, scratch, emit);
+                    multiply_panel<F>(configuration, x, first, last, weight.inputs, packed, scratch, emit);
                 });
             }
         });
@@ -310,7 +310,7 @@ void Kernels::attention(const Heads& heads, const Cache& cache, void* keys, void
 
 int64_t Kernels::decode(const Model& model, const Step& step, const float* cos, const float* sin, float* x,
                         int64_t first, int wakeup_fd) {
-    const Buffers use = buffers(space_, model, step.rows);
+    const Buffers activations = buffers(space_, model, step.rows);
     const int64_t widest = std::max({model.hidden, model.inner, model.heads.query * model.heads.size});
     fit_scratch(std::max(scratch_bytes(widest), attention_scratch_bytes(model.heads)));
     const auto work = [&](bool last_layer) {
@@ -327,7 +327,7 @@ int64_t Kernels::decode(const Model& model, const Step& step, const float* cos, 
                 if (end == layer) return;
             }
             const Work& states = layer + 1 < model.layers ? all : read;
-            decode_layer(model, model.layer[layer], step, all.spans, states, cos, sin, use, x, rank);
+            decode_layer(model, model.layer[layer], step, all.spans, states, cos, sin, activations, x, rank);
         }
         each_row(all.spans, [&](int64_t row) {
             rms_norm(model.final_norm, x + row * model.hidden, model.hidden, x + row * model.hidden);
@@ -339,12 +339,14 @@ int64_t Kernels::decode(const Model& model, const Step& step, const float* cos, 
 // Computes one layer; every thread runs this, and `share` distributes the work and waits for all of it. Keys and values
 // are stored for all rows, hidden states computed for those of `states`.
 void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& step, const Spans& all,
-                           const Work& states, const float* cos, const float* sin, const Buffers& use, float* x,
+                           const Work& states, const float* cos, const float* sin, const Buffers& activations, float* x,
                            int rank) {
     const Heads& heads = model.heads;
     const int64_t hidden = model.hidden, qkv_width = layer.qkv.outputs;
-    normalise(layer.input_norm, layer.qkv, x, all, use.rows(use.normed));
-    multiply(layer.qkv, use.rows(use.normed), all, rank, {use.qkv, qkv_width}, store_at);
+    const Rows normed = activations.rows(activations.normed), mixed = activations.rows(activations.mixed);
+    const Rows inner = activations.rows(activations.inner);
+    normalise(layer.input_norm, layer.qkv, x, all, normed);
+    multiply(layer.qkv, normed, all, rank, {activations.qkv, qkv_width}, store_at);
     with_vector(model.cache.format, [&](auto vector) {
         using Vector = decltype(vector);
         const auto keys = paged<Vector>(layer.keys, model.cache, heads);
@@ -352,19 +354,19 @@ void Kernels::decode_layer(const Model& model, const Layer& layer, const Step& s
         const int64_t turns = heads.size / 2;
         each_row(all, [&](int64_t row) {
             position(model, layer, keys, values, step.slots[row], cos + row * turns, sin + row * turns,
-                     use.qkv + row * qkv_width);
+                     activations.qkv + row * qkv_width);
         });
-        attend<Vector>(step, states.tasks, use.qkv, qkv_width, keys, values, model.cache.bits,
-                       {.window = layer.window}, use.mixed, heads.query * heads.size, rank);
+        attend<Vector>(step, states.tasks, activations.qkv, qkv_width, keys, values, model.cache.bits,
+                       {.window = layer.window}, activations.mixed, heads.query * heads.size, rank);
     });
     if (states.spans.empty()) return;
-    prepare(layer.output, use.rows(use.mixed), states.spans);
-    multiply(layer.output, use.rows(use.mixed), states.spans, rank, {x, hidden}, add_at);
+    prepare(layer.output, mixed, states.spans);
+    multiply(layer.output, mixed, states.spans, rank, {x, hidden}, add_at);
 
-    normalise(layer.post_norm, layer.gate_up, x, states.spans, use.rows(use.normed));
-    multiply(layer.gate_up, use.rows(use.normed), states.spans, rank, {use.inner, model.inner, 2}, store_gated);
-    prepare(layer.down, use.rows(use.inner), states.spans);
-    multiply(layer.down, use.rows(use.inner), states.spans, rank, {x, hidden}, add_at);
+    normalise(layer.post_norm, layer.gate_up, x, states.spans, normed);
+    multiply(layer.gate_up, normed, states.spans, rank, {activations.inner, model.inner, 2}, store_gated);
+    prepare(layer.down, inner, states.spans);
+    multiply(layer.down, inner, states.spans, rank, {x, hidden}, add_at);
 }
 
 }  // namespace headrace

@@ -120,7 +120,7 @@ class Kernels {
     void fit_scratch(int64_t bytes);
     static Buffers buffers(Workspace& space, const Model& model, int64_t rows);
     void decode_layer(const Model& model, const Layer& layer, const Step& step, const Spans& all, const Work& states,
-                      const float* cos, const float* sin, const Buffers& use, float* x, int rank);
+                      const float* cos, const float* sin, const Buffers& activations, float* x, int rank);
     template <class Vector>
     void attend(const Step& step, const std::vector<AttentionTask>& tasks, const float* query, int64_t stride,
                 const PagedSide<Vector>& keys, const PagedSide<Vector>& values, int64_t bits,

@@ -260,11 +260,11 @@ struct Tiles {
 };
 
 template <class F, class Emit>
-void multiply_panel(TileUse& use, const Rows& rows, int64_t first, int64_t last, int64_t inputs, const Packed& packed,
-                    void* scratch, const Emit& emit) {
+void multiply_panel(TileConfiguration& configuration, const Rows& rows, int64_t first, int64_t last, int64_t inputs,
+                    const Packed& packed, void* scratch, const Emit& emit) {
     const auto multiply = [&](auto source) {
         Tiles<F, decltype(source)> tiles{rows, inputs, source};
-        multiply_block<F::kTile>(use, tiles, first, last, emit);
+        multiply_block<F::kTile>(configuration, tiles, first, last, emit);
     };
     if constexpr (F::kExpands) {
         constexpr int kFew = F::kUsesTiles ? kTileRows - 1 : F::kTile;

@@ -11,8 +11,8 @@
 
 namespace headrace {
 
-constexpr int64_t kBlockBytes = (kHasTiles ? 1024 : 512) * 1024;  // bytes of rows: half of a core's L2 cache
-constexpr int64_t kLeastBlock = kHasTiles ? 128 : 32;  // rows that share a panel even if they do not fit the cache
+constexpr int64_t kBlockBytes = (kHasTiles ? 1024 : 512) * 1024;  // bytes of rows that should stay in a core's L2 cache
+constexpr int64_t kMinBlockRows = kHasTiles ? 128 : 32;  // that share a panel if no more fit the cache
 
 // The panels that rows of prompts use: the format itself, unless it has others for them.
 template <class F>
@@ -42,7 +42,7 @@ void prepare_row(const Rows& x, const Spans& spans, int64_t row, int64_t inputs)
 // The size of blocks of rows that are multiplied with panels of `F`.
 template <class F>
 BlockSize block_size(int64_t inputs) {
-    return {std::max(kLeastBlock, kBlockBytes / F::row_bytes(inputs)),
+    return {kBlockBytes / F::row_bytes(inputs), kMinBlockRows,
             F::kUsesTiles ? std::max(F::kTile, kTileRows) : F::kTile};
 }
 

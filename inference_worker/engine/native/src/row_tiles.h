@@ -56,8 +56,8 @@ void multiply_rows(Tiles& tiles, int64_t first, int64_t last, const Emit& emit) 
 
 // Calls `emit` for each row from `first` to `last`, at most `R`, by tiles of AMX that are configured for as many.
 template <int R, class Tiles, class Emit>
-void multiply_rest(TileUse& use, Tiles& tiles, int64_t first, int64_t last, const Emit& emit) {
-    use.configure(last - first, Tiles::kTileBytes);
+void multiply_rest(TileConfiguration& configuration, Tiles& tiles, int64_t first, int64_t last, const Emit& emit) {
+    configuration.configure(last - first, Tiles::kTileBytes);
     for (int64_t row = first; row < last; ++row) emit.expect(row);
     Outputs sums[R];
     tiles.template compute<R>(first, sums);
@@ -67,11 +67,11 @@ void multiply_rest(TileUse& use, Tiles& tiles, int64_t first, int64_t last, cons
 // The same as `multiply_rows` in tiles of `R` rows and fewer, after those of AMX if the weights are in its layout. If
 // `R` rows fill tiles of AMX, the rest are computed in tiles too.
 template <int R, class Tiles, class Emit>
-void multiply_block(TileUse& use, Tiles& tiles, int64_t first, int64_t last, const Emit& emit) {
+void multiply_block(TileConfiguration& configuration, Tiles& tiles, int64_t first, int64_t last, const Emit& emit) {
     if constexpr (Tiles::kTileBytes > 0) {
         constexpr int kRows = std::max(R, kTileRows);
         if (last - first >= kRows) {
-            use.configure(kRows, Tiles::kTileBytes);
+            configuration.configure(kRows, Tiles::kTileBytes);
             multiply_rows<kRows, kRows>(tiles, first, last, emit);
             first = last - (last - first) % kRows;
         }
@@ -79,9 +79,9 @@ void multiply_block(TileUse& use, Tiles& tiles, int64_t first, int64_t last, con
     if constexpr (R < kTileRows) {
         multiply_rows<R>(tiles, first, last, emit);
     } else if (last - first > kTileRows) {
-        multiply_rest<R>(use, tiles, first, last, emit);
+        multiply_rest<R>(configuration, tiles, first, last, emit);
     } else if (first < last) {
-        multiply_rest<kTileRows>(use, tiles, first, last, emit);
+        multiply_rest<kTileRows>(configuration, tiles, first, last, emit);
     }
 }
 

@@ -45,50 +45,63 @@ inline bool of_prompt(std::span<const Span> spans, int64_t row) {
     return at->prompt;
 }
 
-// The size of blocks of rows that a thread computes together.
+// The size of blocks of rows that a thread computes together: as many as fit the cache, rounded up to whole tiles. If
+// no more than `least` fit, blocks have at least `least`, rounded down to whole tiles, unless there are fewer rows.
 struct BlockSize {
-    int64_t most, tile;  // rows
+    int64_t fitting, least, tile;  // rows
 
-    // Returns the rows per block when `rows` are cut evenly into blocks of whole tiles: `most` or a few more.
-    int64_t even(int64_t rows) const {
-        return rows ? pieces(pieces(rows, pieces(rows, most)), tile) * tile : most;
+    int64_t blocks(int64_t rows) const {
+        const int64_t count = fitting <= least ? std::max<int64_t>(1, rows / least) : pieces(rows, fitting);
+        return std::min(count, pieces(rows, tile));
     }
 };
 
-// The rows of spans cut evenly into blocks, those of prompts first. A block has rows of one kind, from several spans if
+// A number of rows evenly cut into blocks of whole tiles, except for the last tile.
+struct EvenlyCut {
+    int64_t rows, tile, count;  // count: of blocks
+
+    EvenlyCut(int64_t rows, const BlockSize& size) : rows(rows), tile(size.tile), count(size.blocks(rows)) {}
+
+    // Returns the first row of a block, or, after the last block, the number of rows.
+    int64_t start(int64_t block) const { return std::min(rows, block * pieces(rows, tile) / count * tile); }
+};
+
+// The rows of spans evenly cut into blocks, those of prompts first. A block has rows of one kind, from several spans if
 // they are short, so that what is computed per block does not depend on the number of prompts.
 class Blocks {
   public:
-    Blocks(std::span<const Span> spans, const BlockSize& of_prompts, const BlockSize& of_others) : spans_(spans) {
-        int64_t rows[2] = {};
-        for (const Span& span : spans_) rows[span.prompt] += span.rows();
-        size_[0] = of_others.even(rows[0]);
-        size_[1] = of_prompts.even(rows[1]);
-        prompts_ = pieces(rows[1], size_[1]);
-        count_ = prompts_ + pieces(rows[0], size_[0]);
-    }
+    Blocks(std::span<const Span> spans, const BlockSize& of_prompts, const BlockSize& of_others)
+        : spans_(spans), prompts_(rows_of(spans, true), of_prompts), others_(rows_of(spans, false), of_others) {}
 
-    int64_t count() const { return count_; }
+    int64_t count() const { return prompts_.count + others_.count; }
 
-    bool of_prompts(int64_t index) const { return index < prompts_; }
+    bool of_prompts(int64_t index) const { return index < prompts_.count; }
 
-    // Calls `use(first, last)` with the consecutive rows of each span in a block.
-    template <class Use>
-    void each(int64_t index, const Use& use) const {
+    // Calls `multiply(first, last)` with the consecutive rows of each span in a block.
+    template <class Multiply>
+    void each(int64_t index, const Multiply& multiply) const {
         const bool prompt = of_prompts(index);
-        int64_t first = (prompt ? index : index - prompts_) * size_[prompt];  // counted from the start of a span
+        const EvenlyCut& cut = prompt ? prompts_ : others_;
+        const int64_t block = prompt ? index : index - prompts_.count;
+        int64_t first = cut.start(block), last = cut.start(block + 1);  // counted from the start of a span
         for (const Span& span : spans_) {
             if (span.prompt != prompt) continue;
-            const int64_t last = first + size_[prompt];
             if (first < span.rows() && last > 0)
-                use(span.first + std::max<int64_t>(0, first), span.first + std::min(span.rows(), last));
+                multiply(span.first + std::max<int64_t>(0, first), span.first + std::min(span.rows(), last));
             first -= span.rows();
+            last -= span.rows();
         }
     }
 
   private:
+    static int64_t rows_of(std::span<const Span> spans, bool prompt) {
+        int64_t rows = 0;
+        for (const Span& span : spans) rows += span.prompt == prompt ? span.rows() : 0;
+        return rows;
+    }
+
     std::span<const Span> spans_;
-    int64_t size_[2], prompts_, count_;  // rows per block of others and of prompts; blocks of prompts, and of all
+    EvenlyCut prompts_, others_;
 };
 
 }  // namespace headrace
