@@ -78,7 +78,7 @@ def check_in_child(instructions: str, library: Path, threads: int) -> None:
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(_machine())
     except OSError as error:
-        log.info("AMX is checked again at the next start", reason=str(error))
+        log.warning("AMX is checked again at the next start", reason=str(error))
 
 
 def _machine() -> str:
